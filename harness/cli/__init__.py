@@ -1,0 +1,1 @@
+"""The door: one thin file a verb."""

@@ -1,0 +1,119 @@
+"""The command ``harness``: finds the verb's file, runs it, and turns errors into three lines and an exit code.
+
+A verb's file is imported only when that verb runs, so that a warm ``harness up`` doesn't pay for the others.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import click
+
+from harness import __version__, console
+from harness.errors import DrydockError, Interrupted
+from harness.settings import home
+
+# Verb to its module in this folder and its line in the help, in the order in which people meet them.
+VERBS: dict[str, tuple[str, str]] = {
+    "up": ("up", "Bring the stack up, or say that it is."),
+    "down": ("down", "Stop the stack; weights, images and volumes stay."),
+    "status": ("status", "What runs, how it is, and where to reach it."),
+    "logs": ("logs", "Show the containers' logs."),
+    "shell": ("shell", "Open a shell in the dev container."),
+    "run": ("run", "Run a command in the dev container and keep its output."),
+    "check": ("check", "Check an agent in stages."),
+    "restart-ray": ("restart_ray", "Restart our Ray cluster and no other."),
+    "doctor": ("doctor", "Find out what is wrong with this machine or the stack."),
+    "settings": ("settings", "Show each setting and where its value came from."),
+    "clean": ("clean", "Remove everything that is ours."),
+}
+
+
+class Verbs(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"harness.cli.{VERBS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="harness")
+def cli() -> None:
+    """Find out why an agent, a rollout or a training run misbehaves."""
+
+
+def main() -> None:
+    """Run the command and leave with its exit code (0 fine, 1 not fine, 2 wrong usage, 3 environment not fit)."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; returns its exit code and never raises.
+
+    With ``--json`` an error is one JSON document on standard output as well, so that machines need not read prose.
+    """
+    as_json = "--json" in arguments or os.environ.get("JSON", "") not in ("", "0")
+    if as_json:
+        console.to_stderr()
+    try:
+        result = cli.main(args=arguments, prog_name="harness", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except DrydockError as error:
+        if as_json:
+            console.emit_json(error.as_dict())
+        console.show_error(error)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        console.show_error(Interrupted("Stopped by Ctrl-C.", mend="make status   # shows what is running"))
+        return Interrupted.exit_code
+    except BrokenPipeError:
+        # Somebody's `| head` has seen enough. Python would complain once more at exit when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001  # the last door: a person gets a sentence, the file the traceback
+        path = _keep_traceback(arguments)
+        where = f"The traceback is in {path}." if path else traceback.format_exc()
+        console.show_error(
+            DrydockError(
+                f"Drydock itself failed: {type(error).__name__}: {error}",
+                consequence=where,
+                mend="make doctor   # and please report it with that file",
+            )
+        )
+        return 1
+
+
+def _keep_traceback(arguments: list[str]) -> Path | None:
+    """Append the traceback to a log file; None where no file can be written."""
+    path = home() / ".drydock" / "harness.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as log:
+            log.write(f"\n{datetime.datetime.now().isoformat(timespec='seconds')} harness {' '.join(arguments)}\n")
+            log.write(traceback.format_exc())
+    except OSError:
+        return None
+    return path
+
+
+if __name__ == "__main__":
+    main()

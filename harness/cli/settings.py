@@ -1,0 +1,31 @@
+"""``harness settings``: each value and where it came from."""
+
+from __future__ import annotations
+
+import click
+
+from harness import console
+from harness.cli.options import json_option
+from harness.settings import Settings, environment_names, load_settings
+
+
+@click.command("settings")
+@json_option
+def command(json_output: bool | None) -> None:
+    """Show each setting, its value and where the value came from."""
+    settings = load_settings({"json_output": json_output})
+    rows = [
+        {
+            "name": name,
+            "value": settings.shown(field),
+            "origin": settings.origin(field),
+            "meaning": Settings.model_fields[field].description or "",
+        }
+        for field, name in environment_names().items()
+    ]
+    if settings.json_output:
+        console.emit_json(rows)
+        return
+    console.table(["NAME", "VALUE", "FROM", "MEANING"], [list(row.values()) for row in rows])
+    console.line()
+    console.note("set one with `make VERB NAME=value`, in the environment, or in drydock.env beside the Makefile")

@@ -1,0 +1,149 @@
+"""The only way to speak to a person.
+
+``out`` is for answers, ``err`` for everything that only accompanies them, so that ``--json`` leaves standard output
+clean. Without a terminal all output is plain lines: no colour, no moving parts. ``NO_COLOR`` is honoured by rich itself.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.status import Status
+from rich.table import Table
+from rich.theme import Theme
+
+from harness.errors import DrydockError
+
+OK, BAD, WARN, NOTE, MEND = "✓", "✗", "⚠", "·", "→"
+
+_theme = Theme({"ok": "green", "bad": "bold red", "warn": "yellow", "note": "dim", "mend": "cyan", "head": "bold"})
+
+out = Console(theme=_theme, highlight=False, soft_wrap=True)
+err = Console(theme=_theme, highlight=False, soft_wrap=True, stderr=True)
+
+
+def line(text: str = "") -> None:
+    """Print one plain line of an answer; the text is never read as markup."""
+    out.print(text, markup=False)
+
+
+def heading(text: str) -> None:
+    """Print a line that opens a topic."""
+    out.print(f"[head]{escape(text)}[/head]")
+
+
+def ok(text: str) -> None:
+    """Print a line for something that is as it should be."""
+    out.print(f"[ok]{OK}[/ok] {escape(text)}")
+
+
+def bad(text: str, mend_with: str = "") -> None:
+    """Print a line for something that is wrong, and the command that mends it."""
+    out.print(f"[bad]{BAD}[/bad] {escape(text)}")
+    if mend_with:
+        mend(mend_with)
+
+
+def warn(text: str, mend_with: str = "") -> None:
+    """Print a line for something that may bite later."""
+    out.print(f"[warn]{WARN}[/warn] {escape(text)}")
+    if mend_with:
+        mend(mend_with)
+
+
+def note(text: str) -> None:
+    """Print a line that is neither good nor bad."""
+    out.print(f"[note]{NOTE}[/note] {escape(text)}")
+
+
+def mend(command: str) -> None:
+    """Print the command that mends what the line above says."""
+    out.print(f"  [mend]{MEND} {escape(command)}[/mend]")
+
+
+def table(columns: list[str], rows: list[list[str]], title: str = "") -> None:
+    """Print rows under column names; cells are plain text."""
+    grid = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        grid.add_column(column, overflow="fold")
+    for row in rows:
+        grid.add_row(*[escape(cell) for cell in row])
+    out.print(grid, soft_wrap=False)
+
+
+def emit_json(value: Any) -> None:
+    """Write one JSON document to standard output; nothing else may be printed there."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.flush()
+
+
+def to_stderr() -> None:
+    """Send the lines meant for people to standard error, as every ``--json`` run does first."""
+    out.file = sys.stderr
+
+
+class Step:
+    """A piece of work with a name; ``update`` says how far it is."""
+
+    def __init__(self, text: str, status: Status | None) -> None:
+        self.text = text
+        self._status = status
+
+    def update(self, detail: str) -> None:
+        """Show how far the work is; on a terminal only, for it replaces the line before."""
+        if self._status is not None:
+            self._status.update(f"{escape(self.text)} [note]{escape(detail[:160])}[/note]")
+
+
+@contextmanager
+def step(text: str) -> Iterator[Step]:
+    """Show a piece of work while it lasts, then one line with its duration, ✓ or ✗."""
+    started = time.monotonic()
+    status = out.status(escape(text)) if out.is_terminal else None
+    current = Step(text, status)
+    if status is not None:
+        status.start()
+    sign, style = BAD, "bad"
+    try:
+        yield current
+        sign, style = OK, "ok"
+    finally:
+        if status is not None:
+            status.stop()
+        out.print(f"[{style}]{sign}[/{style}] {escape(current.text)} [note]{time.monotonic() - started:.1f} s[/note]")
+
+
+def progress() -> Progress:
+    """A bar for downloads, in bytes; hidden where there is no terminal."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=out,
+        transient=True,
+        disable=not out.is_terminal,
+    )
+
+
+def show_error(error: DrydockError) -> None:
+    """Print an error's three sentences, and the log lines it carries, to standard error."""
+    logs = getattr(error, "logs", "")
+    if logs:
+        err.print("[note]last lines of its log:[/note]")
+        for text in logs.rstrip().splitlines():
+            err.print(f"  {text}", markup=False)
+    err.print(f"[bad]{BAD}[/bad] {escape(error.what)}")
+    if error.consequence:
+        err.print(f"  {escape(error.consequence)}")
+    for text in error.mend.splitlines():
+        err.print(f"  [mend]{MEND} {escape(text)}[/mend]")

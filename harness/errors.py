@@ -1,0 +1,142 @@
+"""Every error that Drydock raises on purpose, as one tree.
+
+* DrydockError                 something is wrong; says what, what follows from it, and the command that mends it
+  * UsageError                 the call itself is wrong (exit code 2)
+    * BadSetting               a setting has a value that can't be used
+  * EnvironmentUnfit           the machine lacks something (exit code 3)
+    * DockerMissing            no Docker client, Compose or Buildx
+    * DockerUnreachable        the daemon doesn't answer, or this user may not talk to it
+    * ToolTooOld               a program is there but too old for what is asked of it
+    * NoSpace                  a disk is full, or would be
+    * PortTaken                a port that is to be published belongs to somebody else
+    * Busy                     another command of ours is changing the same thing right now
+  * StackError                 the containers are not what they should be (exit code 1)
+    * StackDown                a verb needs the stack, and it isn't up
+    * ServiceFailed            a container crashed or never became healthy
+    * ComposeFailed            docker compose itself gave up
+  * Interrupted                Ctrl-C (exit code 130)
+
+Rooms add their own classes here, under the branch whose exit code they share.
+"""
+
+from __future__ import annotations
+
+
+class DrydockError(Exception):
+    """Something is wrong that a person can mend.
+
+    Args:
+        what: one sentence, what is wrong.
+        consequence: one sentence, what follows from it.
+        mend: the command to run, or what to change.
+    """
+
+    exit_code: int = 1
+    consequence: str = ""
+    mend: str = ""
+
+    def __init__(self, what: str, *, consequence: str = "", mend: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        # An instance's words win over the class's; a class gives them where they are always the same.
+        self.consequence = consequence or self.consequence
+        self.mend = mend or self.mend
+
+    def as_dict(self) -> dict[str, str]:
+        """The same three sentences for ``--json``."""
+        return {"error": type(self).__name__, "what": self.what, "consequence": self.consequence, "mend": self.mend}
+
+
+class UsageError(DrydockError):
+    """The call itself is wrong: an unknown stage, two options that exclude each other."""
+
+    exit_code = 2
+
+
+class BadSetting(UsageError):
+    """A setting has a value that can't be used; names the setting and where the value came from."""
+
+    consequence = "Nothing was started or changed."
+    mend = "harness settings   # shows every value and where it came from"
+
+
+class EnvironmentUnfit(DrydockError):
+    """The machine lacks something; nothing is wrong with what was to be checked."""
+
+    exit_code = 3
+
+
+class DockerMissing(EnvironmentUnfit):
+    """No Docker client, or no Compose or Buildx plugin."""
+
+    consequence = "The stack can't be started."
+    mend = "make docker   # installs what is missing, after asking"
+
+
+class DockerUnreachable(EnvironmentUnfit):
+    """The daemon doesn't answer, or this user may not talk to it."""
+
+    consequence = "Nothing can be started, and what runs can't be seen."
+    mend = "make docker   # starts the daemon, or says what to do"
+
+
+class ToolTooOld(EnvironmentUnfit):
+    """A program is there but too old for what is asked of it."""
+
+
+class NoSpace(EnvironmentUnfit):
+    """A disk is full, or would be after what was asked for."""
+
+    mend = "make clean   # removes images, weights and build cache of ours; or free space by other means"
+
+
+class PortTaken(EnvironmentUnfit):
+    """A port that is to be published belongs to somebody else."""
+
+    consequence = "The service could not be reached, so nothing was started."
+
+
+class Busy(EnvironmentUnfit):
+    """Another command of ours is changing the same thing right now."""
+
+    consequence = "Two at once would undo each other's work, so this one did nothing."
+
+
+class StackError(DrydockError):
+    """The containers are not what they should be."""
+
+
+class StackDown(StackError):
+    """A verb needs the stack, and it isn't up."""
+
+    mend = "make up"
+
+
+class ServiceFailed(StackError):
+    """A container crashed or never became healthy; carries its state and its last log lines.
+
+    Args:
+        logs: the container's last lines, shown unasked below the message.
+    """
+
+    def __init__(self, what: str, *, consequence: str = "", mend: str = "", logs: str = "") -> None:
+        super().__init__(what, consequence=consequence, mend=mend)
+        self.logs = logs
+
+
+class ComposeFailed(StackError):
+    """docker compose itself gave up; carries what it printed last.
+
+    Args:
+        logs: the last lines of its output.
+    """
+
+    def __init__(self, what: str, *, consequence: str = "", mend: str = "", logs: str = "") -> None:
+        super().__init__(what, consequence=consequence, mend=mend)
+        self.logs = logs
+
+
+class Interrupted(DrydockError):
+    """Ctrl-C; what was half-made has been taken back by the time this is shown."""
+
+    exit_code = 130

@@ -1,0 +1,194 @@
+"""Every value that a user can set, with its default, in one typed place.
+
+A value is looked for in this order, and the first hit wins:
+
+1. a flag of the command (``harness up --model …``) or a variable on make's command line (``make up MODEL=…``);
+2. the environment (``MODEL=… harness up``);
+3. the file ``drydock.env`` in the clone (``NAME=value`` lines);
+4. the default below.
+
+``harness settings`` prints each value and where it came from, because an exported ``MODEL`` that nobody remembers
+is a common reason why the wrong thing runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError, field_validator
+
+from harness.errors import BadSetting
+
+Engine = Literal["llamacpp", "vllm", "sglang", "external"]
+Origin = Literal["flag", "make", "environment", "drydock.env", "default"]
+
+
+def home() -> Path:
+    """The clone this harness belongs to: where ``compose.yaml`` lies (``DRYDOCK_HOME`` wins; else the current folder)."""
+    if value := os.environ.get("DRYDOCK_HOME"):
+        return Path(value)
+    clone = Path(__file__).resolve().parent.parent
+    return clone if (clone / "compose.yaml").is_file() else Path.cwd()
+
+
+class Settings(BaseModel):
+    """All settings; a field's environment name is its own name in capitals unless it has an alias."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True, extra="forbid")
+
+    model: str = Field("smollm2-135m", description="model: an alias, a hub id (with @revision), a folder or a GGUF file")
+    engine: Engine = Field("llamacpp", description="inference engine: llamacpp, vllm, sglang or external")
+    context: int = Field(0, ge=0, description="tokens one request may use in all; 0: what suits the model and the engine")
+    threads: int = Field(0, ge=0, description="threads the engine computes with; 0: all cores but one")
+    engine_args: str = Field("", description="further flags for the engine, as its own command line takes them")
+    openai_base_url: str | None = Field(None, description="ENGINE=external: where the server is, with /v1")
+    openai_api_key: SecretStr | None = Field(None, description="ENGINE=external: its key")
+
+    workspace: Path = Field(Path("examples"), description="your project; mounted as /workspace in every container")
+    requirements: Path | None = Field(None, description="what your project needs; default: its requirements.txt or pyproject.toml")
+    framework: str | None = Field(None, description="an image with Python to stand on (AReaL's, verl's, your own)")
+    framework_src: Path | None = Field(None, description="a checkout of a framework, installed editable in every Ray node")
+    workers: int = Field(0, ge=0, le=64, description="Ray nodes beside the head")
+
+    port: int = Field(8080, ge=1, le=65535, description="port of the inference server on 127.0.0.1")
+    dashboard_port: int = Field(8265, ge=1, le=65535, description="port of Ray's dashboard on 127.0.0.1")
+    project: str = Field("drydock", description="Compose project; another name gives a second, separate stack")
+    wait: float = Field(600, gt=0, description="seconds that `up` waits for a service to be healthy")
+
+    base: Literal["auto", "registry", "bootstrap"] = Field("auto", description="base image: pulled, or made from Debian packages")
+    namespace: str = Field("drydock", description="first part of our images' names")
+    image_mirror: str | None = Field(None, description="prefix for every image pulled (a mirror of registries)")
+    debian_mirror: str | None = Field(None, description="Debian mirror for a base image made here; default: this machine's")
+    cache: Path = Field(Path("~/.cache/drydock"), alias="DRYDOCK_CACHE", description="where weights that no hub cache holds lie")
+
+    hf_endpoint: str | None = Field(None, description="mirror of the model hub")
+    hf_token: SecretStr | None = Field(None, description="token for gated models")
+    hf_hub_offline: bool = Field(False, description="never ask the hub; use what is there")
+
+    agent: str = Field("agents/single_turn.py:SingleTurn", description="agent to check: module:Class, module.Class or file.py:Class")
+    data: str = Field("data/capitals.jsonl", description="samples for the agent, one JSON object a line")
+    stage: str = Field("1,2", description="stages of the check, with commas between")
+    seed: int | None = Field(None, description="seed of the random sample; default: a new one each time, printed")
+    timeout: float = Field(120, gt=0, description="seconds that one run of an agent may take")
+
+    cmd: str = Field("", description="command for `run`, as you would type it in a shell")
+    background: bool = Field(False, description="`run` returns at once and leaves the command running")
+    s: str = Field("", description="service whose logs are shown; default: all")
+    follow: bool = Field(False, description="`logs` goes on until Ctrl-C")
+    topic: str = Field("", description="topics of `doctor`, with commas between; default: all")
+    json_output: bool = Field(False, alias="JSON", description="answer as one JSON document")
+    yes: bool = Field(False, alias="DRYDOCK_YES", description="don't ask before something is installed or removed")
+
+    _origins: dict[str, Origin] = PrivateAttr(default_factory=dict)
+
+    @field_validator("workspace", "requirements", "framework_src", "cache")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        """Paths are taken from the clone, so that make and the harness read them alike wherever they are called."""
+        return None if value is None else (home() / value.expanduser()).absolute()
+
+    @field_validator("project", "namespace")
+    @classmethod
+    def _plain_name(cls, value: str) -> str:
+        if not value or not all(c.isascii() and (c.islower() or c.isdigit() or c in "-_") for c in value):
+            raise ValueError("small letters, digits, - and _ only")
+        return value
+
+    def origin(self, name: str) -> Origin:
+        """Where the value of a field came from."""
+        return self._origins.get(name, "default")
+
+    def changed(self) -> dict[str, str]:
+        """The fields that are not at their default, as text that may be printed."""
+        return {name: self.shown(name) for name in type(self).model_fields if self.origin(name) != "default"}
+
+    def shown(self, name: str) -> str:
+        """A value as text; secrets are starred."""
+        value = getattr(self, name)
+        return "" if value is None else str(value)
+
+    @property
+    def runs_dir(self) -> Path:
+        """Where results are kept; ``RUNS`` is set in the containers, where the clone isn't."""
+        return Path(os.environ.get("RUNS") or home() / "runs")
+
+    @property
+    def state_dir(self) -> Path:
+        """What `up` keeps for itself in the clone: secrets, locks, logs of builds; one folder a Compose project."""
+        return home() / ".drydock" / self.project
+
+
+def environment_name(field: str) -> str:
+    """The name under which the environment carries a field."""
+    return Settings.model_fields[field].alias or field.upper()
+
+
+def environment_names() -> dict[str, str]:
+    """Field name to environment name, for all fields."""
+    return {field: environment_name(field) for field in Settings.model_fields}
+
+
+def load_settings(flags: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None) -> Settings:
+    """Read all settings.
+
+    Args:
+        flags: values given as flags of the command, by field name; None values are as good as absent.
+        environ: the environment, by default the process's own.
+
+    Raises:
+        BadSetting: a value can't be used; the message names the setting, the value's origin and the reason.
+    """
+    environment = os.environ if environ is None else environ
+    from_make = set(environment.get("DRYDOCK_MAKE_VARS", "").split())
+    file_values = _read_env_file(home() / "drydock.env")
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    for field, name in environment_names().items():
+        given = (flags or {}).get(field)
+        if given is not None:
+            values[field], origins[field] = given, "flag"
+        # An empty value is as good as none: `make up MODEL=` means the default.
+        elif environment.get(name):
+            values[field], origins[field] = environment[name], "make" if name in from_make else "environment"
+        elif file_values.get(name):
+            values[field], origins[field] = file_values[name], "drydock.env"
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = _field_of(str(first["loc"][0]))
+        raise BadSetting(
+            f"{environment_name(field)}={values.get(field)!s} (from {origins.get(field, 'default')}) can't be used: "
+            f"{first['msg'].removeprefix('Value error, ')}"
+        ) from None
+    settings._origins.update(origins)
+    return settings
+
+
+def _field_of(location: str) -> str:
+    """A field's own name from the name pydantic reports, which is the alias where there is one."""
+    return next((field for field, name in environment_names().items() if location in (field, name)), location)
+
+
+def _read_env_file(path: Path) -> dict[str, str]:
+    """``NAME=value`` lines; ``#`` opens a comment line; one pair of quotes around a value is taken off."""
+    if not path.is_file():
+        return {}
+    known = set(environment_names().values())
+    values: dict[str, str] = {}
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        stripped = text.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        name, equals, value = stripped.partition("=")
+        name = name.strip().removeprefix("export ").strip()
+        if not equals or name not in known:
+            raise BadSetting(f"{path.name}, line {number}: {'not NAME=value' if not equals else f'{name} is no setting'}")
+        value = value.strip()
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        values[name] = value
+    return values
