@@ -1,7 +1,8 @@
 """The only way to speak to a person.
 
-``out`` is for answers, ``err`` for everything that only accompanies them, so that ``--json`` leaves standard output
-clean. Without a terminal all output is plain lines: no colour, no moving parts. ``NO_COLOR`` is honoured by rich itself.
+``out`` is for answers, ``err`` for everything that only accompanies them, so that ``--json`` leaves standard
+output clean. Without a terminal all output is plain lines: no colour, no moving parts. ``NO_COLOR`` is honoured by
+rich itself.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Origin = Literal["flag", "make", "environment", "drydock.env", "default"]
 
 
 def home() -> Path:
-    """The clone this harness belongs to: where ``compose.yaml`` lies (``DRYDOCK_HOME`` wins; else the current folder)."""
+    """The clone this harness belongs to, where ``compose.yaml`` lies; else here; ``DRYDOCK_HOME`` wins."""
     if value := os.environ.get("DRYDOCK_HOME"):
         return Path(value)
     clone = Path(__file__).resolve().parent.parent
@@ -39,36 +39,44 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, populate_by_name=True, extra="forbid")
 
-    model: str = Field("smollm2-135m", description="model: an alias, a hub id (with @revision), a folder or a GGUF file")
+    model: str = Field("smollm2-135m", description="alias, hub id (with @revision), folder or GGUF file")
     engine: Engine = Field("llamacpp", description="inference engine: llamacpp, vllm, sglang or external")
-    context: int = Field(0, ge=0, description="tokens one request may use in all; 0: what suits the model and the engine")
+    context: int = Field(
+        0, ge=0, description="tokens one request may use in all; 0: what suits the model and the engine"
+    )
     threads: int = Field(0, ge=0, description="threads the engine computes with; 0: all cores but one")
     engine_args: str = Field("", description="further flags for the engine, as its own command line takes them")
     openai_base_url: str | None = Field(None, description="ENGINE=external: where the server is, with /v1")
     openai_api_key: SecretStr | None = Field(None, description="ENGINE=external: its key")
 
     workspace: Path = Field(Path("examples"), description="your project; mounted as /workspace in every container")
-    requirements: Path | None = Field(None, description="what your project needs; default: its requirements.txt or pyproject.toml")
+    requirements: Path | None = Field(None, description="default: your requirements.txt or pyproject.toml")
     framework: str | None = Field(None, description="an image with Python to stand on (AReaL's, verl's, your own)")
-    framework_src: Path | None = Field(None, description="a checkout of a framework, installed editable in every Ray node")
+    framework_src: Path | None = Field(
+        None, description="a checkout of a framework, installed editable in every Ray node"
+    )
     workers: int = Field(0, ge=0, le=64, description="Ray nodes beside the head")
 
     port: int = Field(8080, ge=1, le=65535, description="port of the inference server on 127.0.0.1")
     dashboard_port: int = Field(8265, ge=1, le=65535, description="port of Ray's dashboard on 127.0.0.1")
     project: str = Field("drydock", description="Compose project; another name gives a second, separate stack")
-    wait: float = Field(600, gt=0, description="seconds that `up` waits for a service to be healthy")
+    wait: float = Field(600, gt=0, description="seconds `up` waits for a service to be healthy")
 
-    base: Literal["auto", "registry", "bootstrap"] = Field("auto", description="base image: pulled, or made from Debian packages")
+    base: Literal["auto", "registry", "bootstrap"] = Field(
+        "auto", description="base image: pulled, or made from Debian packages"
+    )
     namespace: str = Field("drydock", description="first part of our images' names")
     image_mirror: str | None = Field(None, description="prefix for every image pulled (a mirror of registries)")
-    debian_mirror: str | None = Field(None, description="Debian mirror for a base image made here; default: this machine's")
-    cache: Path = Field(Path("~/.cache/drydock"), alias="DRYDOCK_CACHE", description="where weights that no hub cache holds lie")
+    debian_mirror: str | None = Field(
+        None, description="Debian mirror for a base image made here; default: this machine's"
+    )
+    cache: Path = Field(Path("~/.cache/drydock"), alias="DRYDOCK_CACHE", description="weights that no hub cache holds")
 
     hf_endpoint: str | None = Field(None, description="mirror of the model hub")
     hf_token: SecretStr | None = Field(None, description="token for gated models")
     hf_hub_offline: bool = Field(False, description="never ask the hub; use what is there")
 
-    agent: str = Field("agents/single_turn.py:SingleTurn", description="agent to check: module:Class, module.Class or file.py:Class")
+    agent: str = Field("agents/single_turn.py:SingleTurn", description="module:Class, module.Class or file.py:Class")
     data: str = Field("data/capitals.jsonl", description="samples for the agent, one JSON object a line")
     stage: str = Field("1,2", description="stages of the check, with commas between")
     seed: int | None = Field(None, description="seed of the random sample; default: a new one each time, printed")
@@ -186,7 +194,8 @@ def _read_env_file(path: Path) -> dict[str, str]:
         name, equals, value = stripped.partition("=")
         name = name.strip().removeprefix("export ").strip()
         if not equals or name not in known:
-            raise BadSetting(f"{path.name}, line {number}: {'not NAME=value' if not equals else f'{name} is no setting'}")
+            reason = f"{name} is no setting" if equals else "not NAME=value"
+            raise BadSetting(f"{path.name}, line {number}: {reason}")
         value = value.strip()
         if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
             value = value[1:-1]
