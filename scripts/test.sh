@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# What `make test` runs: lint, types, import layers, shell scripts, Dockerfiles, unit tests, scenario tests. All of them run, whatever fails.
+#
+# usage: test.sh [--full]   --full adds what is long (the tests marked slow)
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+export PATH="$PWD/.venv/bin:$PATH"
+
+selection="not slow"
+[ "${1:-}" != --full ] || selection="slow or not slow"
+failed=()
+
+step() {
+    local name=$1 start=$SECONDS
+    shift
+    printf '\n── %s\n' "$name"
+    if "$@"; then printf '✓ %s  %d s\n' "$name" $((SECONDS - start)); else
+        printf '✗ %s  %d s\n' "$name" $((SECONDS - start))
+        failed+=("$name")
+    fi
+}
+
+files() { git ls-files --cached --others --exclude-standard -- "$@"; }
+
+shell_scripts() { files '*.sh' .ci/run | tr '\n' '\0' | xargs -0 shellcheck --external-sources; }
+
+dockerfiles() { files '*Dockerfile*' | grep -v dockerignore | tr '\n' '\0' | xargs -0 hadolint; }
+
+step "ruff" ruff check .
+step "mypy" mypy
+step "import layers" lint-imports
+step "shellcheck" shell_scripts
+step "Dockerfiles" dockerfiles
+step "unit tests" python -m pytest -q tests/unit -m "$selection"
+step "scenario tests" python -m pytest tests/scenarios -m "$selection"
+
+echo
+if [ ${#failed[@]} -gt 0 ]; then
+    printf '✗ %s\n' "${failed[@]}"
+    exit 1
+fi
+echo "✓ all green  $SECONDS s"
