@@ -1,0 +1,125 @@
+"""The gateway's settings: read once from the environment, checked, then handed around as one frozen object."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ENGINES = ("llamacpp", "vllm")
+DEFAULT_KEY_FILE = Path("/run/secrets/api_key")
+DEFAULT_PORT = 8080
+
+
+class ConfigError(Exception):
+    """The container was started with settings it cannot serve with. The text says which and what to do."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything the gateway was told."""
+
+    engine: str
+    model_path: str
+    model_names: tuple[str, ...]  # the first is the name the engine itself serves under
+    api_key: str
+    context: int | None = None  # tokens of a request, prompt and answer together; None: the engine's own default
+    threads: int = 1
+    engine_args: tuple[str, ...] = ()  # the user's own additions to the engine's command line
+    image_args: tuple[str, ...] = ()  # additions that belong to the image (a CPU build's --enforce-eager)
+    engine_python: str = "python3"
+    llamacpp_server: str = "/opt/drydock/llamacpp_server.py"
+    host: str = "0.0.0.0"
+    port: int = DEFAULT_PORT
+    engine_port: int = 8000
+    health_seconds: float = 15.0  # how long /health waits for a sign of progress
+    stop_seconds: float = 8.0  # how long the engine may take to stop; Docker kills after 10
+
+    @property
+    def served_name(self) -> str:
+        """The name the engine serves the model under."""
+        return self.model_names[0]
+
+    @property
+    def engine_url(self) -> str:
+        """Where the engine listens, inside the container only."""
+        return f"http://127.0.0.1:{self.engine_port}"
+
+
+def load_config(environment: Mapping[str, str]) -> Config:
+    """Build the settings from environment variables. Raises ConfigError with the variable's name."""
+    engine = environment.get("ENGINE", "")
+    if engine not in ENGINES:
+        raise ConfigError(f"ENGINE={engine!r} is not an engine of this container; known: {', '.join(ENGINES)}.")
+    model_path = environment.get("MODEL_PATH", "")
+    if not model_path:
+        raise ConfigError("MODEL_PATH is not set; it names the weights inside the container, under /models.")
+    return Config(
+        engine=engine,
+        model_path=model_path,
+        model_names=_model_names(environment.get("MODEL_NAMES", "")),
+        api_key=read_key(key_file(environment)),
+        context=_optional_integer(environment, "CONTEXT", least=16),
+        threads=_optional_integer(environment, "THREADS", least=1) or default_threads(),
+        engine_args=_words(environment, "ENGINE_ARGS"),
+        image_args=_words(environment, "ENGINE_IMAGE_ARGS"),
+        engine_python=environment.get("ENGINE_PYTHON") or "python3",
+        llamacpp_server=environment.get("LLAMACPP_SERVER") or "/opt/drydock/llamacpp_server.py",
+        host=environment.get("GATEWAY_HOST") or "0.0.0.0",
+        port=_optional_integer(environment, "GATEWAY_PORT", least=1) or DEFAULT_PORT,
+        engine_port=_optional_integer(environment, "ENGINE_PORT", least=1) or 8000,
+        health_seconds=float(_optional_integer(environment, "HEALTH_SECONDS", least=1) or 15),
+    )
+
+
+def key_file(environment: Mapping[str, str]) -> Path:
+    """Where the key lies."""
+    return Path(environment.get("API_KEY_FILE") or DEFAULT_KEY_FILE)
+
+
+def read_key(path: Path) -> str:
+    """Read the API key. Raises ConfigError: without a key nothing is served."""
+    try:
+        key = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ConfigError(
+            f"The API key cannot be read from {path}: {error.strerror}. Without a key nothing is served; "
+            "mount it there, readable for the container's user, or name another file in API_KEY_FILE."
+        ) from error
+    if not key:
+        raise ConfigError(f"The API key file {path} is empty. Without a key nothing is served.")
+    return key
+
+
+def default_threads() -> int:
+    """All cores but one, which stays free for the gateway, the client and everything else."""
+    return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def _model_names(text: str) -> tuple[str, ...]:
+    try:
+        names = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"MODEL_NAMES={text!r} is not a JSON list of names.") from error
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise ConfigError(f"MODEL_NAMES={text!r} must be a JSON list of at least one name; the first is the alias.")
+    return tuple(dict.fromkeys(names))
+
+
+def _optional_integer(environment: Mapping[str, str], name: str, *, least: int) -> int | None:
+    text = environment.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < least:
+        raise ConfigError(f"{name}={text!r} must be a whole number of at least {least}.")
+    return int(text)
+
+
+def _words(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(environment.get(name, "")))
+    except ValueError as error:
+        raise ConfigError(f"{name}={environment[name]!r} cannot be split into words: {error}.") from error
