@@ -1,0 +1,24 @@
+"""``harness restart-ray``: restart our Ray cluster and no other."""
+
+from __future__ import annotations
+
+import click
+
+from harness import console
+from harness.settings import load_settings
+from harness.stack import guard
+from harness.stack.ray import restart
+from harness.stack.status import recall
+from harness.stack.up import wait_ready
+
+
+@click.command("restart-ray")
+def command() -> None:
+    """Restart Ray's head and workers; tasks and actors in them are lost, other clusters are not touched."""
+    settings = load_settings()
+    client = guard.docker_fit()
+    with guard.only_one(settings):
+        restarted = restart(client, settings)
+        plan, _ = recall(settings)
+        wait_ready(client, plan)
+    console.ok(f"Ray restarted ({len(restarted)} container{'s' * (len(restarted) > 1)}); `dev` has joined again")

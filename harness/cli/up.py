@@ -1,0 +1,45 @@
+"""``harness up``: bring the stack up, or say that it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from harness import console
+from harness.cli.options import json_option, setting_option
+from harness.settings import environment_name, load_settings
+from harness.stack.summary import describe, next_commands, rows
+from harness.stack.up import up
+
+
+@click.command("up")
+@setting_option("model")
+@setting_option("engine")
+@setting_option("workspace")
+@setting_option("workers")
+@json_option
+def command(**flags: Any) -> None:
+    """Bring the stack up; twice is fine, and a broken stack is healed."""
+    settings = load_settings(flags)
+    if settings.json_output:
+        console.to_stderr()
+    for field, value in settings.changed().items():
+        console.note(f"{environment_name(field)}={value} (from {settings.origin(field)})")
+    result = up(settings)
+    if settings.json_output:
+        facts = describe(result.plan, result.names)
+        services = [service.as_dict() for service in result.services]
+        console.emit_json(
+            {"changed": result.changed, "seconds": round(result.seconds, 2), **facts, "services": services}
+        )
+        return
+    if result.changed:
+        console.ok(f"up in {result.seconds:.1f} s ({', '.join(result.changed)})")
+    else:
+        console.ok(f"everything is up already; nothing was changed ({result.seconds:.1f} s)")
+    console.line()
+    console.table(["", ""], rows(result.plan, result.names))
+    console.line()
+    for text in next_commands():
+        console.mend(text)

@@ -1,0 +1,246 @@
+"""What we ask of Docker: the engine through its SDK, Compose through its command line (the SDK has no Compose).
+
+Gathers only; nothing here decides whether what it found is good.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+
+from harness.errors import ComposeFailed, DockerMissing, DockerUnreachable
+
+PROJECT_LABEL = "com.docker.compose.project"
+SERVICE_LABEL = "com.docker.compose.service"
+
+
+def connect(timeout: int = 20) -> docker.DockerClient:
+    """Talk to the daemon that ``DOCKER_HOST`` or the current context names.
+
+    Args:
+        timeout: seconds that one request may take.
+
+    Raises:
+        DockerUnreachable: no daemon answers, or this user may not talk to it.
+    """
+    try:
+        client = (
+            docker.DockerClient(base_url=_context_host(), timeout=timeout)
+            if _context_host()
+            else docker.from_env(timeout=timeout)
+        )
+        client.ping()
+    except docker.errors.DockerException as error:
+        raise unreachable(error) from None
+    return client
+
+
+def unreachable(error: Exception) -> DockerUnreachable:
+    """The error for a daemon that can't be talked to, with the reason in plain words."""
+    text = str(error)
+    if "Permission denied" in text or "PermissionError" in text:
+        return DockerUnreachable(
+            "This user may not talk to the Docker daemon.",
+            mend="sudo usermod -aG docker $USER && newgrp docker   # that group is as good as root on this machine",
+        )
+    if "FileNotFoundError" in text or "Connection refused" in text or "ConnectionRefused" in text:
+        return DockerUnreachable("The Docker daemon isn't running.")
+    return DockerUnreachable(f"The Docker daemon doesn't answer: {text[:200]}")
+
+
+def _context_host() -> str | None:
+    """The address of the current Docker context, which the SDK does not read by itself; None for the default one."""
+    if os.environ.get("DOCKER_HOST"):
+        return None
+    folder = Path(os.environ.get("DOCKER_CONFIG", "~/.docker")).expanduser()
+    try:
+        name = os.environ.get("DOCKER_CONTEXT") or json.loads((folder / "config.json").read_text()).get(
+            "currentContext"
+        )
+    except (OSError, ValueError):
+        return None
+    if not name or name == "default":
+        return None
+    for meta in sorted((folder / "contexts" / "meta").glob("*/meta.json")):
+        try:
+            context = json.loads(meta.read_text())
+        except (OSError, ValueError):
+            continue
+        if context.get("Name") == name:
+            host: str | None = context.get("Endpoints", {}).get("docker", {}).get("Host")
+            return host
+    return None
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container of a project, as the engine sees it now."""
+
+    id: str
+    name: str
+    service: str
+    status: str  # created, running, paused, restarting, exited, dead
+    health: str  # healthy, unhealthy, starting, or "" where there is no health check
+    exit_code: int
+    oom_killed: bool
+    image: str  # the image's reference, as Compose was given it
+    image_id: str
+    started_at: str
+    published_ports: tuple[int, ...]  # on this machine
+    stopped_processes: tuple[str, ...] = field(default=())  # "PID COMMAND" of each process in state T
+
+    @property
+    def running(self) -> bool:
+        return self.status == "running"
+
+
+def containers(client: docker.DockerClient, project: str) -> list[Container]:
+    """All containers of a Compose project, stopped ones too, with processes that a signal has stopped."""
+    found = client.containers.list(all=True, filters={"label": f"{PROJECT_LABEL}={project}"})
+    if not found:
+        return []
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return sorted(pool.map(_read_container, found), key=lambda c: (c.service, c.name))
+
+
+def _read_container(found: Any) -> Container:
+    attrs = found.attrs
+    state = attrs["State"]
+    running = state["Status"] == "running"
+    return Container(
+        id=found.id,
+        name=found.name,
+        service=attrs["Config"]["Labels"].get(SERVICE_LABEL, ""),
+        status=state["Status"],
+        health=(state.get("Health") or {}).get("Status", ""),
+        exit_code=int(state.get("ExitCode") or 0),
+        oom_killed=bool(state.get("OOMKilled")),
+        image=attrs["Config"]["Image"],
+        image_id=attrs["Image"],
+        started_at=state.get("StartedAt", ""),
+        published_ports=_published_ports(attrs),
+        stopped_processes=_stopped_processes(found) if running else (),
+    )
+
+
+def _published_ports(attrs: dict[str, Any]) -> tuple[int, ...]:
+    bindings = (attrs.get("NetworkSettings") or {}).get("Ports") or {}
+    return tuple(sorted({int(b["HostPort"]) for group in bindings.values() for b in group or [] if b.get("HostPort")}))
+
+
+def _stopped_processes(found: Any) -> tuple[str, ...]:
+    """Processes of a container that a signal has stopped (state T); a debugger's own stop is t and doesn't count."""
+    try:
+        listing = found.top(ps_args="-eo pid,stat,args")
+    except docker.errors.APIError:
+        return ()  # it ended while we looked; the next look will tell
+    return tuple(f"{row[0]} {row[2]}" for row in listing.get("Processes") or [] if row[1].startswith("T"))
+
+
+def log_tail(client: docker.DockerClient, container_id: str, lines: int = 25) -> str:
+    """A container's last log lines, "" when it is gone."""
+    try:
+        text: bytes = client.containers.get(container_id).logs(tail=lines)
+    except docker.errors.DockerException:
+        return ""
+    return text.decode("utf-8", "replace")
+
+
+def image_id(client: docker.DockerClient, reference: str) -> str | None:
+    """The id of a local image, None where there is none of that name."""
+    try:
+        return client.images.get(reference).id
+    except docker.errors.ImageNotFound:
+        return None
+
+
+@dataclass(frozen=True)
+class Compose:
+    """``docker compose`` for one project: its files and the file of its variables."""
+
+    project: str
+    files: tuple[Path, ...]
+    env_file: Path
+
+    def command(self, *arguments: str) -> list[str]:
+        """The whole command line, for subprocess."""
+        files = [part for path in self.files for part in ("-f", str(path))]
+        return ["docker", "compose", "-p", self.project, "--env-file", str(self.env_file), *files, *arguments]
+
+    def run(self, *arguments: str) -> str:
+        """Run to the end; returns standard output.
+
+        Raises:
+            ComposeFailed: it exited non-zero; carries its last lines.
+        """
+        done = subprocess.run(
+            self.command(*arguments), capture_output=True, text=True, env=clean_environment(), check=False
+        )
+        if done.returncode != 0:
+            raise ComposeFailed(
+                f"docker compose {arguments[0]} gave up (exit code {done.returncode}).", logs=_tail(done.stderr, 15)
+            )
+        return done.stdout
+
+    def stream(self, *arguments: str) -> Iterator[str]:
+        """Run and yield each line of its output as it comes; raises ComposeFailed at the end like run()."""
+        with subprocess.Popen(
+            self.command(*arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=clean_environment(),
+        ) as process:
+            assert process.stdout is not None
+            seen: list[str] = []
+            try:
+                for text in process.stdout:
+                    seen = [*seen[-30:], text]
+                    yield text.rstrip()
+            except BaseException:
+                process.terminate()
+                raise
+            if process.wait() != 0:
+                raise ComposeFailed(
+                    f"docker compose {arguments[0]} gave up (exit code {process.returncode}).",
+                    logs=_tail("".join(seen), 15),
+                )
+
+
+def clean_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for Compose: its shell variables would win over the variables' file, so ours are taken out."""
+    source = os.environ if environ is None else environ
+    return {name: value for name, value in source.items() if not name.startswith(("DRYDOCK_", "COMPOSE_"))}
+
+
+def require_programs(names: Sequence[str] = ("docker",)) -> None:
+    """Raise DockerMissing unless every program is on the PATH."""
+    for name in names:
+        if shutil.which(name) is None:
+            raise DockerMissing(f"There is no `{name}` on this machine.")
+
+
+def plugin_version(plugin: str) -> str | None:
+    """Version of ``docker compose`` or ``docker buildx``, None where the plugin is missing."""
+    arguments = ["docker", plugin, "version"] + (["--short"] if plugin == "compose" else [])
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return None
+    words = done.stdout.split()
+    return (
+        (words[0] if plugin == "compose" else words[1] if len(words) > 1 else words[0]).lstrip("v") if words else None
+    )
+
+
+def _tail(text: str, lines: int) -> str:
+    return "\n".join(text.rstrip().splitlines()[-lines:])

@@ -1,0 +1,139 @@
+"""Before anything is changed: one change at a time, Docker fit for it, ports free."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import filelock
+import psutil
+
+from harness import docker_engine
+from harness.errors import Busy, DockerMissing, EnvironmentUnfit, PortTaken, ToolTooOld
+from harness.settings import Settings
+
+OLDEST = {"compose": (2, 20), "buildx": (0, 10)}
+OLDEST_ENGINE = (20, 10)
+
+
+@contextlib.contextmanager
+def only_one(settings: Settings) -> Iterator[None]:
+    """Hold the stack's lock while it is changed; the kernel gives it back however this process ends.
+
+    Raises:
+        Busy: another command holds it; says which process.
+    """
+    path = settings.state_dir / "lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(path, timeout=0)
+        with lock:
+            owner = path.with_name("lock.owner")
+            owner.write_text(str(os.getpid()), encoding="utf-8")
+            try:
+                yield
+            finally:
+                owner.unlink(missing_ok=True)
+    except filelock.Timeout:
+        raise Busy(
+            f"Another command is changing the stack `{settings.project}` ({_holder(settings)}).",
+            mend="make status   # and try again when it has ended",
+        ) from None
+    except PermissionError as error:
+        raise EnvironmentUnfit(
+            f"{path.parent} can't be written by this user: {error.strerror}.",
+            consequence="Nothing was started or changed.",
+            mend=f"sudo chown -R $(id -u) {settings.state_dir.parent}",
+        ) from None
+
+
+def _holder(settings: Settings) -> str:
+    try:
+        pid = int((settings.state_dir / "lock.owner").read_text())
+        command = " ".join(psutil.Process(pid).cmdline())
+    except (OSError, ValueError, psutil.Error):
+        return "its process is not known"
+    return f"process {pid}: {command[:80]}"
+
+
+def docker_fit() -> Any:
+    """Check client, plugins and daemon; returns a connected client.
+
+    Raises:
+        DockerMissing, ToolTooOld, DockerUnreachable: what is not fit, and the command that mends it.
+    """
+    docker_engine.require_programs()
+    client = docker_engine.connect()
+    engine = client.version()["Version"]
+    if _numbers(engine) < OLDEST_ENGINE:
+        raise ToolTooOld(f"Docker Engine {engine} is too old; 20.10 is the oldest that works.", mend="make docker")
+    return client
+
+
+def plugins_fit() -> None:
+    """Check the plugins; apart from :func:`docker_fit` because a warm `up` needs neither of them.
+
+    Raises:
+        DockerMissing, ToolTooOld: see there.
+    """
+    for plugin, oldest in OLDEST.items():
+        version = docker_engine.plugin_version(plugin)
+        if version is None:
+            raise DockerMissing(f"`docker {plugin}` is missing on this machine.")
+        if _numbers(version) < oldest:
+            wanted = ".".join(map(str, oldest))
+            raise ToolTooOld(
+                f"docker {plugin} {version} is too old; {wanted} is the oldest that works.", mend="make docker"
+            )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version: enough to compare, and every version string has them."""
+    parts = version.split("+")[0].split("-")[0].split(".")
+    return tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in parts[:2])
+
+
+def port_free(port: int, setting: str) -> None:
+    """Raise PortTaken, naming the holder, if something listens on this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+            return
+        except PermissionError:
+            raise PortTaken(
+                f"{setting}={port} is a port for root only.", mend=f"make up {setting}={port + 8000}"
+            ) from None
+        except OSError:
+            pass
+    raise PortTaken(
+        f"{setting}={port} is taken by {port_holder(port)}.",
+        mend=f"make up {setting}={next_free(port)}   # or end that program",
+    )
+
+
+def port_holder(port: int) -> str:
+    """Who listens on a port, as far as this user may know."""
+    try:
+        for connection in psutil.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.pid and connection.laddr[1:] == (port,):
+                process = psutil.Process(connection.pid)
+                return f"process {connection.pid} ({' '.join(process.cmdline())[:60] or process.name()})"
+    except psutil.Error:
+        pass
+    return "another program (which one, only root can tell: sudo ss -ltnp)"
+
+
+def next_free(port: int) -> int:
+    """The next port above that can be bound on 127.0.0.1."""
+    for candidate in range(port + 1, min(port + 200, 65536)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", candidate))
+                return candidate
+            except OSError:
+                continue
+    return port + 1

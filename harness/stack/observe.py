@@ -1,0 +1,163 @@
+"""How the stack is: what the engine says of each container, and what each service answers when it is asked.
+
+Gathering is in :func:`look`; :func:`judge` decides and is pure.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from harness import docker_engine
+from harness.docker_engine import Container
+from harness.settings import Settings
+from harness.stack import keys
+from harness.stack.plan import Plan
+
+Condition = Literal["ok", "starting", "missing", "created", "exited", "paused", "stopped", "unhealthy"]
+
+# A probe must not hold up a warm `up`; what answers later than this is looked at again, or is wedged.
+PROBE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a service said when it was asked.
+
+    Attributes:
+        ok: it answered as a service that works does.
+        detail: a few words for people.
+        refused: nothing listens yet; true of a service that is still starting.
+    """
+
+    ok: bool
+    detail: str
+    refused: bool = False
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service: its containers and its condition."""
+
+    name: str
+    expected: int
+    condition: Condition
+    detail: str
+    containers: tuple[Container, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "service": self.name,
+            "condition": self.condition,
+            "detail": self.detail,
+            "expected": self.expected,
+            "containers": [
+                {"name": c.name, "id": c.id[:12], "status": c.status, "health": c.health, "image": c.image}
+                for c in self.containers
+            ],
+        }
+
+
+def look(client: Any, plan: Plan) -> list[Service]:
+    """Gather: every service of the plan, and those that run without being in it (expected 0)."""
+    settings = plan.settings
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        listing = pool.submit(docker_engine.containers, client, settings.project)
+        answers = {
+            "inference": pool.submit(ask_server, plan) if "inference" in plan.services else None,
+            "ray-head": pool.submit(ask_ray, settings, plan.ray_nodes),
+        }
+        found = listing.result()
+        said = {name: future.result() if future else None for name, future in answers.items()}
+    names = sorted(set(plan.services) | {c.service for c in found})
+    return [
+        judge(name, plan.services.get(name, 0), tuple(c for c in found if c.service == name), said.get(name))
+        for name in names
+    ]
+
+
+def judge(name: str, expected: int, containers: tuple[Container, ...], answer: Answer | None) -> Service:
+    """Decide a service's condition from its containers and its answer; the worst container counts."""
+
+    def service(condition: Condition, detail: str) -> Service:
+        return Service(name, expected, condition, detail, containers)
+
+    if len(containers) < expected:
+        return service("missing", "not created" if not containers else f"{len(containers)} of {expected}")
+    for container in containers:
+        if container.status in ("exited", "dead"):
+            reason = "out of memory" if container.oom_killed else _exit_reason(container.exit_code)
+            return service("exited", f"{reason}")
+        if container.status == "paused":
+            return service("paused", "paused with docker pause")
+        if container.status in ("created", "restarting"):
+            return service("created", "created but not started")
+        if container.stopped_processes:
+            count = len(container.stopped_processes)
+            return service("stopped", f"{count} process{'es' * (count > 1)} stopped by a signal (SIGSTOP)")
+    if answer is None:
+        return service("ok", "running")
+    if answer.ok:
+        return service("ok", answer.detail)
+    if any(c.health == "unhealthy" for c in containers):
+        return service("unhealthy", answer.detail)
+    return service("starting", answer.detail)
+
+
+def _exit_reason(code: int) -> str:
+    if code > 128:
+        names = {130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
+        return f"ended by {names.get(code, f'signal {code - 128}')} (exit code {code})"
+    return f"exit code {code}"
+
+
+def ask_server(plan: Plan) -> Answer:
+    """Ask the inference server whether tokens flow; its key is read from the key file."""
+    key = keys.api_key(plan.settings)
+    url = f"http://127.0.0.1:{plan.settings.port}/health"
+    status, body, reason = _get(url, {"Authorization": f"Bearer {key}"} if key else {})
+    if status == 200:
+        return Answer(True, "generates tokens")
+    if status is None:
+        return Answer(False, f"no answer on port {plan.settings.port}: {reason}", refused=True)
+    said = ""
+    try:
+        value = json.loads(body)
+        said = str(value.get("reason") or value.get("error", {}).get("message") or "")
+    except (ValueError, AttributeError):
+        pass
+    return Answer(False, f"HTTP {status} {said}".strip())
+
+
+def ask_ray(settings: Settings, nodes: int) -> Answer:
+    """Ask Ray's dashboard how many nodes are alive."""
+    token = keys.ray_token(settings)
+    url = f"http://127.0.0.1:{settings.dashboard_port}/nodes?view=summary"
+    status, body, reason = _get(url, {"Authorization": f"Bearer {token}"} if token else {})
+    if status is None:
+        return Answer(False, f"no answer on port {settings.dashboard_port}: {reason}", refused=True)
+    if status != 200:
+        return Answer(False, f"dashboard answers HTTP {status}")
+    try:
+        summary = json.loads(body)["data"]["summary"]
+        alive = sum(1 for node in summary if node["raylet"].get("state") == "ALIVE")
+    except (ValueError, KeyError, TypeError):
+        return Answer(False, "dashboard answers something that is no list of nodes")
+    return Answer(alive >= nodes, f"{alive} of {nodes} nodes")
+
+
+def _get(url: str, headers: dict[str, str]) -> tuple[int | None, bytes, str]:
+    """Status, body and reason; no status where nothing answered. Never goes through a proxy: it is our own loopback."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(urllib.request.Request(url, headers=headers), timeout=PROBE_SECONDS) as response:
+            return response.status, response.read(), ""
+    except urllib.error.HTTPError as error:
+        return error.code, error.read(), error.reason
+    except (OSError, urllib.error.URLError) as error:
+        return None, b"", str(getattr(error, "reason", error))

@@ -1,0 +1,124 @@
+"""What the settings ask for, decided without touching anything: which services, for whom, reached how."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from harness.errors import BadSetting
+from harness.settings import Settings
+
+LOOPBACK = {"127.0.0.1", "localhost", "::1", "0.0.0.0"}
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the language model answers.
+
+    Attributes:
+        host_url: base URL with ``/v1`` as seen from this machine.
+        container_url: the same as seen from ``dev`` and the Ray nodes.
+        relay_port: port on this machine's loopback that a relay carries into the containers, or None.
+    """
+
+    host_url: str
+    container_url: str
+    relay_port: int | None = None
+
+    @property
+    def anthropic_host_url(self) -> str:
+        return self.host_url.removesuffix("/v1")
+
+    @property
+    def anthropic_container_url(self) -> str:
+        return self.container_url.removesuffix("/v1")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to run.
+
+    Attributes:
+        services: Compose service to the number of its containers.
+        ray_nodes: nodes that Ray's head should count, itself and ``dev`` among them.
+        uid, gid: who the containers run as.
+        framework_target: path of the user's framework checkout in the Ray nodes, or None.
+    """
+
+    settings: Settings
+    server: Server
+    services: dict[str, int]
+    ray_nodes: int
+    uid: int
+    gid: int
+    framework_target: str | None
+
+    @property
+    def external(self) -> bool:
+        return self.settings.engine == "external"
+
+
+def make_plan(settings: Settings) -> Plan:
+    """Decide what is to run.
+
+    Raises:
+        BadSetting: the workspace or the checkout is no folder, or ENGINE=external lacks its address.
+    """
+    workspace = _folder(settings.workspace, "WORKSPACE")
+    framework_target = None
+    if settings.framework_src is not None:
+        framework_target = f"/framework/{_folder(settings.framework_src, 'FRAMEWORK_SRC').name}"
+    server = _server(settings)
+    services = {"ray-head": 1, "dev": 1}
+    if settings.engine != "external":
+        services["inference"] = 1
+    if server.relay_port is not None:
+        services["host-relay"] = 1
+    if settings.workers:
+        services["ray-worker"] = settings.workers
+    uid, gid = container_user(workspace)
+    return Plan(settings, server, services, 2 + settings.workers, uid, gid, framework_target)
+
+
+def container_user(workspace: Path) -> tuple[int, int]:
+    """Who the containers run as: the workspace's owner, 1000 where that is root.
+
+    Someone who is neither root nor the owner gets their own id: only so can the containers read the key files.
+    """
+    owner = workspace.stat()
+    me = os.geteuid()
+    if me not in (0, owner.st_uid):
+        return me, os.getegid()
+    return (owner.st_uid, owner.st_gid) if owner.st_uid != 0 else (1000, 1000)
+
+
+def _server(settings: Settings) -> Server:
+    if settings.engine != "external":
+        return Server(f"http://127.0.0.1:{settings.port}/v1", "http://inference:8080/v1")
+    if not settings.openai_base_url:
+        raise BadSetting(
+            "ENGINE=external needs OPENAI_BASE_URL.",
+            mend="make up ENGINE=external OPENAI_BASE_URL=http://127.0.0.1:30000/v1   # OPENAI_API_KEY= if need be",
+        )
+    url = settings.openai_base_url.rstrip("/")
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+        raise BadSetting(f"OPENAI_BASE_URL={url} is no http(s) address.", mend="give it as http://HOST:PORT/v1")
+    if parts.hostname not in LOOPBACK:
+        return Server(url, url)
+    port = port or (443 if parts.scheme == "https" else 80)
+    return Server(url, url, relay_port=port)
+
+
+def _folder(path: Path, name: str) -> Path:
+    if not path.exists():
+        raise BadSetting(f"{name}={path} doesn't exist.", mend=f"make up {name}=FOLDER")
+    if not path.is_dir():
+        raise BadSetting(f"{name}={path} is a file, not a folder.", mend=f"make up {name}={path.parent}")
+    return path

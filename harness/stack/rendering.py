@@ -1,0 +1,120 @@
+"""From a plan to what Compose reads: a file of variables, and the list of Compose files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.docker_engine import Compose
+from harness.settings import home
+from harness.stack.plan import Plan
+
+
+@dataclass(frozen=True)
+class Served:
+    """The model as the inference container sees it.
+
+    Attributes:
+        source: folder or file on this machine that is mounted.
+        target: where it is mounted.
+        path: what the engine loads, at or below ``target``.
+        names: names the server answers to; the first is the model's alias.
+    """
+
+    source: Path
+    target: str
+    path: str
+    names: tuple[str, ...]
+
+
+def variables(plan: Plan, *, dev_image: str, inference_image: str, served: Served | None, keys: Path) -> dict[str, str]:
+    """All variables of the Compose files, by name; none of them is a secret."""
+    settings = plan.settings
+    values = {
+        "COMPOSE_PROFILES": ",".join(_profiles(plan)),
+        "DRYDOCK_UID": str(plan.uid),
+        "DRYDOCK_GID": str(plan.gid),
+        "DRYDOCK_DEV_IMAGE": dev_image,
+        "DRYDOCK_WORKSPACE": str(settings.workspace),
+        "DRYDOCK_RUNS": str(settings.runs_dir),
+        "DRYDOCK_SECRETS": str(keys),
+        "DRYDOCK_DASHBOARD_PORT": str(settings.dashboard_port),
+        "DRYDOCK_WORKERS": str(settings.workers),
+        "DRYDOCK_RAY_NODES": str(plan.ray_nodes),
+        "DRYDOCK_OPENAI_BASE_URL": plan.server.container_url,
+        "DRYDOCK_ANTHROPIC_BASE_URL": plan.server.anthropic_container_url,
+        "DRYDOCK_MODEL_NAME": served.names[0] if served else settings.model,
+    }
+    if served is not None:
+        values |= {
+            "DRYDOCK_INFERENCE_IMAGE": inference_image,
+            "DRYDOCK_ENGINE": settings.engine,
+            "DRYDOCK_PORT": str(settings.port),
+            "DRYDOCK_MODEL_SOURCE": str(served.source),
+            "DRYDOCK_MODEL_TARGET": served.target,
+            "DRYDOCK_MODEL_PATH": served.path,
+            "DRYDOCK_MODEL_NAMES": json.dumps(list(served.names)),
+            "DRYDOCK_CONTEXT": str(settings.context or ""),
+            "DRYDOCK_THREADS": str(settings.threads or ""),
+            "DRYDOCK_ENGINE_ARGS": settings.engine_args,
+        }
+    if plan.server.relay_port is not None:
+        values["DRYDOCK_RELAY_PORT"] = str(plan.server.relay_port)
+    if plan.framework_target is not None:
+        values |= {
+            "DRYDOCK_FRAMEWORK_SRC": str(settings.framework_src),
+            "DRYDOCK_FRAMEWORK_TARGET": plan.framework_target,
+        }
+    return values
+
+
+def compose_for(plan: Plan) -> Compose:
+    """Compose with the files that the plan needs."""
+    files = [home() / "compose.yaml"]
+    if plan.server.relay_port is not None:
+        files.append(home() / "docker" / "compose" / "host-relay.yaml")
+    if plan.framework_target is not None:
+        files.append(home() / "docker" / "compose" / "framework.yaml")
+    return Compose(plan.settings.project, tuple(files), env_file(plan))
+
+
+def env_file(plan: Plan) -> Path:
+    """The file of the Compose variables."""
+    return plan.settings.state_dir / "compose.env"
+
+
+def write_env_file(path: Path, values: dict[str, str]) -> None:
+    """Write the variables so that Compose reads back exactly these values; the file appears whole or not at all."""
+    text = "# Written by `make up`; put your own settings into drydock.env.\n"
+    text += "".join(f"{name}={_quoted(value)}\n" for name, value in values.items())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)
+
+
+def stamp(compose: Compose, values: dict[str, str]) -> str:
+    """A digest of everything that Compose is given; equal stamps mean that `up` has nothing to change."""
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+    for path in compose.files:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _profiles(plan: Plan) -> list[str]:
+    profiles = []
+    if "inference" in plan.services:
+        profiles.append("inference")
+    if "ray-worker" in plan.services:
+        profiles.append("workers")
+    return profiles
+
+
+def _quoted(value: str) -> str:
+    """A value in double quotes, in which Compose's reader would otherwise expand ``$`` and read escapes."""
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("$", "\\$"), ("\n", "\\n")):
+        value = value.replace(plain, escaped)
+    return f'"{value}"'

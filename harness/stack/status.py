@@ -1,0 +1,77 @@
+"""How the stack is, from the real state and from what the last `up` wrote down of its settings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from harness.settings import Settings
+from harness.stack import observe
+from harness.stack.observe import Service
+from harness.stack.plan import Plan, make_plan
+from harness.stack.summary import describe
+
+
+@dataclass(frozen=True)
+class Status:
+    """The stack as it is.
+
+    Attributes:
+        plan: what the last `up` was asked for; what the settings ask for where there was none.
+    """
+
+    plan: Plan
+    names: tuple[str, ...]
+    services: list[Service]
+
+    @property
+    def up(self) -> bool:
+        return any(service.containers for service in self.services)
+
+    @property
+    def fine(self) -> bool:
+        return all(s.condition == "ok" and s.expected == len(s.containers) for s in self.services)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        facts = describe(self.plan, self.names)
+        return {"up": self.up, "fine": self.fine, **facts, "services": [s.as_dict() for s in self.services]}
+
+
+def status(client: Any, settings: Settings) -> Status:
+    """Look at the stack that runs.
+
+    A stack that was brought up with ``make up MODEL=… PORT=…`` is to be found by a plain ``make status``: so what
+    that `up` was given counts, except for what this call sets itself.
+    """
+    plan, names = recall(settings)
+    return Status(plan, names, observe.look(client, plan))
+
+
+def remember(plan: Plan, names: tuple[str, ...]) -> None:
+    """Write down what this `up` was asked for (no secret among it)."""
+    given = {field: plan.settings.shown(field) for field in plan.settings.model_fields_set if field not in _SECRET}
+    path = plan.settings.state_dir / "up.json"
+    fresh = path.with_name(".up.json.new")
+    fresh.write_text(json.dumps({"settings": given, "names": names}, indent=2), encoding="utf-8")
+    fresh.replace(path)
+
+
+def recall(settings: Settings) -> tuple[Plan, tuple[str, ...]]:
+    """The plan of the last `up`, and the names its server answers to."""
+    try:
+        kept = json.loads((settings.state_dir / "up.json").read_text(encoding="utf-8"))
+        old = {name: value for name, value in kept["settings"].items() if name in _RECALLED}
+    except (OSError, ValueError, KeyError):
+        return make_plan(settings), (settings.model,)
+    mine = {name: getattr(settings, name) for name in settings.model_fields_set}
+    # A stack of one engine can't be asked for another's services: its engine and all that goes with it is kept.
+    merged = Settings(**{**mine, **old})
+    return make_plan(merged), tuple(kept["names"])
+
+
+_SECRET = frozenset({"openai_api_key", "hf_token"})
+_RECALLED = frozenset(
+    {"model", "engine", "openai_base_url", "workspace", "framework_src", "workers", "port", "dashboard_port", "context"}
+)

@@ -1,0 +1,48 @@
+"""What a person needs to know once the stack is up: where things are, and what to type next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.stack import keys
+from harness.stack.plan import Plan
+
+
+def describe(plan: Plan, names: tuple[str, ...]) -> dict[str, Any]:
+    """The same facts for ``--json``; where keys lie, never what they are."""
+    settings = plan.settings
+    return {
+        "base_url": plan.server.host_url,
+        "anthropic_base_url": plan.server.anthropic_host_url,
+        "base_url_in_containers": plan.server.container_url,
+        "models": list(names),
+        "engine": settings.engine,
+        "dashboard": f"http://127.0.0.1:{settings.dashboard_port}",
+        "keys": str(keys.folder(settings)),
+        "workspace": str(settings.workspace),
+    }
+
+
+def rows(plan: Plan, names: tuple[str, ...]) -> list[list[str]]:
+    """The table that `up` and `status` end with."""
+    facts = describe(plan, names)
+    key_file = "OPENAI_API_KEY, as you gave it" if plan.external else f"{facts['keys']}/api_key"
+    return [
+        ["OpenAI base URL", facts["base_url"]],
+        ["Anthropic base URL", facts["anthropic_base_url"]],
+        ["key", key_file],
+        ["model", " or ".join(names[:3])],
+        ["engine", plan.settings.engine],
+        ["Ray dashboard", f"{facts['dashboard']}   (token: {facts['keys']}/ray_token)"],
+        ["workspace", f"{facts['workspace']}   (/workspace in the containers)"],
+    ]
+
+
+def next_commands() -> list[str]:
+    """The three commands that people type next."""
+    commands = {
+        "make check": "check the sample agent, or yours: AGENT=my_agent.py:MyAgent",
+        "make shell": "a shell in the dev container",
+        "make run CMD='python train.py'": "a training that joins this Ray cluster",
+    }
+    return [f"{command:<32} # {text}" for command, text in commands.items()]

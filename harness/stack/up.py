@@ -1,0 +1,216 @@
+"""Bring the stack up, or find that it is up, or heal what is broken; the steps in their order."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import console, docker_engine
+from harness.docker_engine import Compose
+from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed
+from harness.settings import Settings
+from harness.stack import guard, heal, keys, observe, rendering
+from harness.stack.images import ensure_images
+from harness.stack.observe import Service
+from harness.stack.plan import Plan, make_plan
+from harness.stack.status import remember
+from harness.stack.weights import ensure_served
+
+# What the last lines of a failing service say about the mend; the first that fits is shown.
+LIKELY_MENDS: list[tuple[tuple[str, ...], str]] = [
+    (("no space left",), "make clean   # or free space on the disk that Docker uses"),
+    (
+        ("out of memory", "cannot allocate memory", "bad_alloc", "kvcache_space"),
+        "make up CONTEXT=1024   # or a smaller MODEL",
+    ),
+    (
+        ("unrecognized arguments", "unknown argument", "invalid choice"),
+        "make up ENGINE_ARGS=…   # the engine doesn't know one of these",
+    ),
+    (("permission denied",), "make doctor TOPIC=stack   # a mounted file can't be read by the containers' user"),
+]
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Result:
+    """How `up` ended.
+
+    Attributes:
+        changed: services that were created, started or healed; empty when nothing had to be done.
+        services: what runs now.
+        names: names the server answers to, the first for short.
+    """
+
+    plan: Plan
+    changed: tuple[str, ...]
+    services: list[Service]
+    names: tuple[str, ...]
+    seconds: float
+
+
+def up(settings: Settings) -> Result:
+    """Bring the stack to what the settings ask for.
+
+    Raises:
+        DrydockError: of many kinds; nothing half-made is left in the way of the next `up`.
+    """
+    started = time.monotonic()
+    plan = make_plan(settings)
+    client = guard.docker_fit()
+    with guard.only_one(settings):
+        images = ensure_images(client, settings)
+        served = None if plan.external else ensure_served(client, plan, images)
+        values = rendering.variables(
+            plan,
+            dev_image=images.dev,
+            inference_image=images.inference or "",
+            served=served,
+            keys=keys.ensure(plan),
+        )
+        compose = rendering.compose_for(plan)
+        stamp = rendering.stamp(compose, values)
+        before = observe.look(client, plan)
+        names = served.names if served else (settings.model,)
+        if _applied(settings) == stamp and all(_fine(service) for service in before):
+            return Result(plan, (), before, names, time.monotonic() - started)
+        _prepare_folders(plan)
+        changed = _apply(client, plan, compose, values, before, stamp, names)
+        services = wait_ready(client, plan)
+    return Result(plan, changed, services, names, time.monotonic() - started)
+
+
+def _apply(
+    client: Any,
+    plan: Plan,
+    compose: Compose,
+    values: dict[str, str],
+    before: list[Service],
+    stamp: str,
+    names: tuple[str, ...],
+) -> tuple[str, ...]:
+    """Make the containers what the variables say; returns the services that are new or healed."""
+    settings = plan.settings
+    guard.plugins_fit()
+    _check_ports(plan, before)
+    healed = heal.heal(client, settings, before)
+    heal.remove_unwanted(client, before)
+    rendering.write_env_file(compose.env_file, values)
+    ids = _ids(client, settings)
+    # Written last, so that an `up` that was cut short is not taken for a finished one.
+    _stamp_file(settings).unlink(missing_ok=True)
+    with console.step("containers") as step:
+        for text in compose.stream("--progress", "plain", "up", "--detach", "--no-build", "--pull", "never"):
+            step.update(text.strip())
+    _stamp_file(settings).write_text(stamp, encoding="utf-8")
+    remember(plan, names)
+    fresh = {service for service, found in _ids(client, settings).items() if found != ids.get(service)}
+    return tuple(sorted(fresh | set(healed)))
+
+
+def wait_ready(client: Any, plan: Plan) -> list[Service]:
+    """Wait until every service is ok.
+
+    Raises:
+        ServiceFailed: a container ended, or one was not ready within ``WAIT`` seconds; carries its last log lines.
+    """
+    deadline = time.monotonic() + plan.settings.wait
+    ready: dict[str, float] = {}
+    started = time.monotonic()
+    with console.step("waiting until everything answers") as step:
+        while True:
+            services = observe.look(client, plan)
+            for service in services:
+                if service.condition in ("exited", "stopped", "paused"):
+                    raise _failed(client, service, f"The service `{service.name}` {_verb(service)}: {service.detail}.")
+                if service.condition == "ok":
+                    ready.setdefault(service.name, time.monotonic() - started)
+            late = [service for service in services if service.condition != "ok"]
+            if not late:
+                break
+            step.update(", ".join(f"{service.name}: {service.detail}" for service in late))
+            if time.monotonic() > deadline:
+                raise _failed(
+                    client,
+                    late[0],
+                    f"The service `{late[0].name}` was not ready after {plan.settings.wait:.0f} s: {late[0].detail}.",
+                )
+            time.sleep(POLL_SECONDS)
+        step.text = "ready: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in ready.items())
+    return services
+
+
+def _fine(service: Service) -> bool:
+    return service.condition == "ok" and service.expected == len(service.containers)
+
+
+def _verb(service: Service) -> str:
+    return {"exited": "ended", "stopped": "hangs", "paused": "is paused"}[service.condition]
+
+
+def _failed(client: Any, service: Service, what: str) -> ServiceFailed:
+    logs = ""
+    for container in service.containers:
+        state = f"[{container.name}] status {container.status}, health {container.health or 'not checked'}"
+        logs += f"{state}, exit code {container.exit_code}\n{docker_engine.log_tail(client, container.id)}\n"
+    mend = f"make logs S={service.name}"
+    if any(container.oom_killed for container in service.containers):
+        mend = LIKELY_MENDS[1][1]
+    for words, command in LIKELY_MENDS:
+        if any(word in logs.lower() for word in words):
+            mend = command
+            break
+    return ServiceFailed(
+        what,
+        consequence="The other services were left as they are; `make up` tries again from here.",
+        mend=mend,
+        logs=logs,
+    )
+
+
+def _check_ports(plan: Plan, before: list[Service]) -> None:
+    """Refuse ports that somebody else holds; a port that our own running container publishes is not somebody else's."""
+    asked = {"DASHBOARD_PORT": plan.settings.dashboard_port}
+    if not plan.external:
+        asked["PORT"] = plan.settings.port
+    if len(set(asked.values())) < len(asked):
+        raise BadSetting("PORT and DASHBOARD_PORT are the same.", mend="make up PORT=8080 DASHBOARD_PORT=8265")
+    ours = {port for service in before for c in service.containers if c.running for port in c.published_ports}
+    for setting, port in asked.items():
+        if port not in ours:
+            guard.port_free(port, setting)
+
+
+def _prepare_folders(plan: Plan) -> None:
+    """Make the folder of results, writable for the containers' user."""
+    runs = plan.settings.runs_dir
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0 and runs.stat().st_uid != plan.uid:
+            os.chown(runs, plan.uid, plan.gid)
+    except OSError as error:
+        raise EnvironmentUnfit(
+            f"The folder of results {runs} can't be made: {error.strerror}.", mend=f"mkdir -p {runs}"
+        ) from None
+
+
+def _stamp_file(settings: Settings) -> Path:
+    return settings.state_dir / "applied"
+
+
+def _applied(settings: Settings) -> str:
+    try:
+        return _stamp_file(settings).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _ids(client: Any, settings: Settings) -> dict[str, set[tuple[str, str]]]:
+    """Per service the containers that run, by id and start time."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for container in docker_engine.containers(client, settings.project):
+        found.setdefault(container.service, set()).add((container.id, container.started_at))
+    return found

@@ -1,0 +1,17 @@
+"""Unit tests start no process and leave this machine's own settings out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.settings import environment_names
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in environment_names().values():
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("DRYDOCK_MAKE_VARS", raising=False)
+    monkeypatch.setenv("DRYDOCK_HOME", str(tmp_path))

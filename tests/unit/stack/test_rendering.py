@@ -1,0 +1,54 @@
+"""The variables that Compose reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.settings import load_settings
+from harness.stack.plan import make_plan
+from harness.stack.rendering import Served, stamp, variables, write_env_file
+from harness.stack.rendering import compose_for as compose_for_plan
+
+SERVED = Served(Path("/m"), "/models/m", "/models/m/x.gguf", ("smollm2-135m", "HuggingFaceTB/SmolLM2"))
+
+
+def render(tmp_path: Path, served: Served | None = SERVED, **environ: str) -> dict[str, str]:
+    (tmp_path / "examples").mkdir(exist_ok=True)
+    plan = make_plan(load_settings(environ=environ))
+    return variables(
+        plan, dev_image="drydock/dev:1", inference_image="drydock/llamacpp:2", served=served, keys=tmp_path
+    )
+
+
+def test_no_secret_is_among_the_variables(tmp_path: Path) -> None:
+    values = render(tmp_path, HF_TOKEN="hf_canary", OPENAI_API_KEY="sk-canary")
+    assert "canary" not in str(values)
+
+
+def test_an_external_server_brings_no_inference(tmp_path: Path) -> None:
+    values = render(tmp_path, None, ENGINE="external", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+    assert values["COMPOSE_PROFILES"] == ""
+    assert "DRYDOCK_INFERENCE_IMAGE" not in values
+    assert values["DRYDOCK_RELAY_PORT"] == "9"
+
+
+def test_profiles_follow_the_services(tmp_path: Path) -> None:
+    assert render(tmp_path, WORKERS="2")["COMPOSE_PROFILES"] == "inference,workers"
+
+
+def test_the_stamp_changes_with_a_value_and_with_a_compose_file(tmp_path: Path) -> None:
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "compose.yaml").write_text("a: 1")
+    compose = compose_for_plan(make_plan(load_settings(environ={})))
+    first = stamp(compose, {"A": "1"})
+    assert first == stamp(compose, {"A": "1"})
+    assert first != stamp(compose, {"A": "2"})
+    (tmp_path / "compose.yaml").write_text("a: 2")
+    assert first != stamp(compose, {"A": "1"})
+
+
+def test_the_file_appears_whole(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "compose.env"
+    write_env_file(path, {"A": 'b"$c'})
+    assert path.read_text().splitlines()[1] == 'A="b\\"\\$c"'
+    assert [p.name for p in path.parent.iterdir()] == ["compose.env"]
