@@ -136,7 +136,8 @@ install_packages() {
     unset PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_VIRTUALENV PYTHONPATH PYTHONHOME
     export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
     say "  installing $total locked packages (log: $log)"
-    "${pip[@]}" install --no-compile --progress-bar off --require-hashes --requirement "$lock" 2>&1 | tee -a "$log" | show_progress "$total" ||
+    # The lock is complete, so there is nothing to resolve; and most modules of the tools are never imported, so none is compiled ahead.
+    "${pip[@]}" install --no-deps --no-compile --progress-bar off --require-hashes --requirement "$lock" 2>&1 | tee -a "$log" | show_progress "$total" ||
         failed "The locked packages could not be installed." "mend what the lines above name (network, pip configuration), then: make"
     "${pip[@]}" install --quiet --no-deps --no-build-isolation --editable . >>"$log" 2>&1 ||
         failed "The harness could not be installed into .venv." "make (again)"

@@ -2,8 +2,9 @@
 # Installs what is missing of Docker Engine, Compose v2 and Buildx (and mmdebstrap on request) from the distribution's own packages.
 # Debian 12 and 13, Ubuntu 22.04 and 24.04; elsewhere it says what to install. Says what it will do and asks first (see lib/common.sh).
 #
-# usage: install-docker.sh [--with-mmdebstrap] [--dry-run]
+# usage: install-docker.sh [--with-mmdebstrap] [--dry-run] [--assume-bare]
 #   --with-mmdebstrap  also install mmdebstrap, with which the base image is made where no image registry can be reached
+#   --assume-bare      don't look at what is installed: plan for a machine that has nothing
 #   --dry-run          print the plan, one command a line, and change nothing
 # OS_RELEASE=FILE is read instead of /etc/os-release.
 # Exit codes: 0 all is there (now), 1 an installation failed, 2 wrong usage, 3 this machine has to be set up by hand (commands are printed).
@@ -17,20 +18,21 @@ plan=()    # the commands, as root would type them
 plugins=() # Debian 12: packages that install-docker-plugins.sh has to fetch
 
 main() {
-    local with_mmdebstrap="" dry_run="" argument
+    local with_mmdebstrap="" dry_run="" bare="" argument
     for argument in "$@"; do
         case $argument in
         --with-mmdebstrap) with_mmdebstrap=1 ;;
         --dry-run) dry_run=1 ;;
-        *) die 2 "Unknown argument: $argument" "" "scripts/install-docker.sh [--with-mmdebstrap] [--dry-run]" ;;
+        --assume-bare) bare=1 ;;
+        *) die 2 "Unknown argument: $argument" "" "scripts/install-docker.sh [--with-mmdebstrap] [--dry-run] [--assume-bare]" ;;
         esac
     done
 
     local missing=()
-    engine_is_there || missing+=(engine)
-    compose_is_there || missing+=(compose)
-    buildx_is_there || missing+=(buildx)
-    [ -z "$with_mmdebstrap" ] || have mmdebstrap || missing+=(mmdebstrap)
+    [ -z "$bare" ] && engine_is_there || missing+=(engine)
+    [ -z "$bare" ] && compose_is_there || missing+=(compose)
+    [ -z "$bare" ] && buildx_is_there || missing+=(buildx)
+    [ -z "$with_mmdebstrap" ] || { [ -z "$bare" ] && have mmdebstrap; } || missing+=(mmdebstrap)
     [ ${#missing[@]} -gt 0 ] || return 0
 
     make_plan "${missing[@]}"
@@ -85,7 +87,8 @@ make_plan() {
         "debian 13/buildx") packages+=("$(plugin_of_docker_ce docker-buildx-plugin || echo docker-buildx)") ;;
         "ubuntu 22.04/compose" | "ubuntu 24.04/compose") packages+=("$(plugin_of_docker_ce docker-compose-plugin || echo docker-compose-v2)") ;;
         "ubuntu 22.04/buildx" | "ubuntu 24.04/buildx") packages+=("$(plugin_of_docker_ce docker-buildx-plugin || echo docker-buildx)") ;;
-        "debian 12/mmdebstrap" | "debian 13/mmdebstrap" | "ubuntu 22.04/mmdebstrap" | "ubuntu 24.04/mmdebstrap") packages+=(mmdebstrap) ;;
+        "debian 12/mmdebstrap" | "debian 13/mmdebstrap") packages+=(mmdebstrap) ;;
+        "ubuntu 22.04/mmdebstrap" | "ubuntu 24.04/mmdebstrap") packages+=(mmdebstrap debian-archive-keyring) ;; # the base image is Debian
         *) by_hand "$(os_name "$name")" "$@" ;;
         esac
     done

@@ -31,6 +31,10 @@ uv=$(find_uv)
 if [ -z "${UV_DEFAULT_INDEX:-}" ] && index=$(python3 -m pip config get global.index-url 2>/dev/null); then
     export UV_DEFAULT_INDEX=$index
 fi
+if [ -z "${UV_FIND_LINKS:-}" ]; then
+    read -ra folders <<<"${PIP_FIND_LINKS:-$(python3 -m pip config get global.find-links 2>/dev/null | tr '\n' ' ')}"
+    [ ${#folders[@]} -eq 0 ] || UV_FIND_LINKS=$(IFS=, && echo "${folders[*]}") && export UV_FIND_LINKS
+fi
 
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then

@@ -2,14 +2,14 @@
 # Starts the Docker daemon, with or without systemd, also after it died uncleanly, and waits until it answers. Does nothing when it does.
 #
 # usage: start-docker.sh
-# Without systemd the daemon is detached from the calling shell; its log is /var/log/dockerd.log.
+# Without systemd the daemon is detached from the calling shell; its log is /var/log/dockerd.log (DRYDOCK_DOCKERD_LOG).
 # Exit codes: 0 the engine answers, 1 it does not in spite of everything, 3 this machine has to be mended by hand (commands are printed).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/lib/common.sh
 . "$here/lib/common.sh"
 
-readonly log=/var/log/dockerd.log
+readonly log=${DRYDOCK_DOCKERD_LOG:-/var/log/dockerd.log}
 readonly patience=60 # seconds
 # DRYDOCK_RUN stands in for /run in tests only.
 readonly run=${DRYDOCK_RUN:-/run}
@@ -61,7 +61,7 @@ explain_what_root_cannot_mend() {
 
 find_dockerd() { PATH="$PATH:/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin:/snap/bin" type -P dockerd; }
 
-systemd_runs() { [ -d /run/systemd/system ] && [ "$(cat /proc/1/comm)" = systemd ]; }
+systemd_runs() { [ -d "$run/systemd/system" ] && [ "$(cat /proc/1/comm)" = systemd ]; }
 
 start_with_systemd() {
     say "Starting the Docker daemon (systemd)"

@@ -1,0 +1,85 @@
+# Each verb is `harness VERB` in the clone's own .venv, which is made first where it is missing. `make` alone lists the verbs.
+#
+# Values are never put on a command line. They reach the harness through the environment, as they were typed: nothing in them is expanded or
+# executed, neither by make nor by a shell.
+
+# The names of all settings; the same as in harness/settings.py (tests/unit/test_makefile.py compares).
+override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OPENAI_API_KEY \
+	WORKSPACE REQUIREMENTS FRAMEWORK FRAMEWORK_SRC WORKERS \
+	PORT DASHBOARD_PORT PROJECT WAIT BASE NAMESPACE IMAGE_MIRROR DEBIAN_MIRROR DRYDOCK_CACHE \
+	HF_ENDPOINT HF_TOKEN HF_HUB_OFFLINE \
+	AGENT DATA STAGE SEED TIMEOUT CMD BACKGROUND S FOLLOW TOPIC JSON DRYDOCK_YES
+
+# What was typed after `make`; the harness is told, so that `harness settings` can name the origin of each value.
+override typed := $(strip $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name))))
+override unknown := $(filter-out $(SETTINGS),$(typed))
+ifneq ($(unknown),)
+$(error $(unknown): no setting of Drydock. Nothing was done. All settings: make settings)
+endif
+export DRYDOCK_MAKE_VARS := $(typed)
+
+# $(value) is a variable's text before expansion. Assigned once with := it is never expanded again, and make exports just that.
+define keep_literal
+override $(1) := $$(value $(1))
+export $(1)
+endef
+$(foreach name,$(SETTINGS),$(if $(filter-out undefined default,$(origin $(name))),$(eval $(call keep_literal,$(name)))))
+
+# These would carry the typed values a second time, quoted in make's way.
+unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
+
+# `make up check` works in order, with -j too.
+.NOTPARALLEL:
+
+.PHONY: help up down status logs shell run check restart-ray doctor settings clean test test-full bench venv docker
+
+help: ## List the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+up: venv docker ## Bring the stack up: inference server, Ray, dev container (MODEL= ENGINE= WORKSPACE= WORKERS=)
+	@.venv/bin/harness up
+
+down: venv ## Stop the stack; weights, images and volumes stay
+	@.venv/bin/harness down
+
+status: venv ## What runs, how it is, and where to reach it
+	@.venv/bin/harness status
+
+logs: venv ## Show the containers' logs (S=service FOLLOW=1)
+	@.venv/bin/harness logs
+
+shell: venv ## Open a shell in the dev container
+	@.venv/bin/harness shell
+
+run: venv ## Run a command in the dev container and keep its output (CMD='python train.py' BACKGROUND=1)
+	@.venv/bin/harness run
+
+check: venv ## Check the server and an agent in stages (AGENT=file.py:Class DATA=file.jsonl STAGE=1,2)
+	@.venv/bin/harness check
+
+restart-ray: venv ## Restart our Ray cluster and no other
+	@.venv/bin/harness restart-ray
+
+doctor: venv ## Find out what is wrong with this machine or the stack
+	@.venv/bin/harness doctor
+
+settings: venv ## Show each setting and where its value came from
+	@.venv/bin/harness settings
+
+clean: venv ## Remove everything that is ours: containers, volumes, images, build cache
+	@.venv/bin/harness clean
+
+test: venv docker ## Lint, types, unit and scenario tests
+	@scripts/test.sh
+
+test-full: venv docker ## The same and what is long
+	@scripts/test.sh --full
+
+bench: venv docker ## Measure what docs/benchmarks.md states
+	@.venv/bin/python -m tests.bench
+
+venv:
+	@scripts/bootstrap.sh
+
+docker:
+	@scripts/ensure-docker.sh
