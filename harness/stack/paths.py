@@ -1,0 +1,35 @@
+"""A path on this machine and the same file inside the containers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.settings import Settings
+
+IN_CONTAINER = "/workspace"
+
+
+def into_container(settings: Settings, value: str) -> str:
+    """Turn a path at or below the workspace into what it is in ``dev``; anything else is returned as it was.
+
+    ``file.py:Class`` keeps its class. A relative path needs no change: commands start in the workspace there.
+    """
+    workspace = settings.workspace
+    if not value.startswith("/"):
+        return value
+    if value == str(workspace) or value.startswith(f"{workspace}/"):
+        return IN_CONTAINER + value[len(str(workspace)) :]
+    return value
+
+
+def out_of_container(settings: Settings, value: str) -> str:
+    """The other way round, for reports that people open on this machine."""
+    return value.replace(f"{IN_CONTAINER}/", f"{settings.workspace}/") if value.startswith(IN_CONTAINER) else value
+
+
+def relative_to_here(path: Path) -> str:
+    """A path as people would type it from where they are."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
