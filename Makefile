@@ -1,7 +1,8 @@
-# Each verb is `harness VERB` in the clone's own .venv, which is made first where it is missing. `make` alone lists the verbs.
+# Each verb is `harness VERB` in the clone's own .venv, which is made first where it is missing.
+# `make` alone lists the verbs.
 #
-# Values are never put on a command line. They reach the harness through the environment, as they were typed: nothing in them is expanded or
-# executed, neither by make nor by a shell.
+# Values are never put on a command line. They reach the harness through the environment, as they were typed:
+# nothing in them is expanded or executed, neither by make nor by a shell.
 
 # The names of all settings; the same as in harness/settings.py (tests/unit/test_makefile.py compares).
 override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OPENAI_API_KEY \

@@ -1,4 +1,4 @@
-"""What install-docker.sh would install where, and when it asks, goes on or refuses. Nothing is installed: sudo is a fake."""
+"""What install-docker.sh would install where, and when it asks, goes on or refuses. Only a fake sudo is ever called."""
 
 from __future__ import annotations
 

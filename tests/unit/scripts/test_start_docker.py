@@ -1,4 +1,4 @@
-"""start-docker.sh after all kinds of deaths, with a fake daemon and a fake client in a folder that stands in for /run."""
+"""start-docker.sh after all kinds of deaths; the daemon and the client are fakes, and a folder stands in for /run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ SCRIPTS = Path(__file__).parents[3] / "scripts"
 # Answers as long as the daemon has said that it listens.
 CLIENT = """#!/bin/sh
 case "$1" in
-version) [ -e "$DRYDOCK_RUN/answers" ] && echo 20.10.24 || { echo "${COMPLAINT:-Cannot connect to the Docker daemon}"; exit 1; } ;;
+version)
+    if [ -e "$DRYDOCK_RUN/answers" ]; then echo 20.10.24; exit 0; fi
+    echo "${COMPLAINT:-Cannot connect to the Docker daemon}"
+    exit 1
+    ;;
 context) echo unix:///var/run/docker.sock ;;
 esac
 """
@@ -27,7 +31,8 @@ echo "level=info Starting up"
 if [ -n "$DAEMON_FAILS" ]; then echo "level=fatal no space left on device"; exit 1; fi
 echo $$ > "$DRYDOCK_RUN/docker.pid"
 touch "$DRYDOCK_RUN/answers"
-mkfifo "$DRYDOCK_RUN/never" && exec 3<>"$DRYDOCK_RUN/never" && read -r <&3 # this very process sleeps, under the name dockerd
+# This very process must sleep, under its name dockerd: it reads from a pipe into which nobody writes.
+mkfifo "$DRYDOCK_RUN/never" && exec 3<>"$DRYDOCK_RUN/never" && read -r -u 3
 """
 
 
