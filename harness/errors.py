@@ -3,6 +3,10 @@
 * DrydockError                 something is wrong; says what, what follows from it, and the command that mends it
   * UsageError                 the call itself is wrong (exit code 2)
     * BadSetting               a setting has a value that can't be used
+      * UnknownModel           MODEL names nothing that exists
+      * UnusableModel          MODEL names something that isn't a whole model, or not one for this engine
+    * RequirementsConflict     what the user's project asks for can't be had together with the image
+    * FrameworkRefused         FRAMEWORK names an image that can't be a Ray node of ours
   * EnvironmentUnfit           the machine lacks something (exit code 3)
     * DockerMissing            no Docker client, Compose or Buildx
     * DockerUnreachable        the daemon doesn't answer, or this user may not talk to it
@@ -10,6 +14,18 @@
     * NoSpace                  a disk is full, or would be
     * PortTaken                a port that is to be published belongs to somebody else
     * Busy                     another command of ours is changing the same thing right now
+    * LibraryMissing           a Python package is missing that only some verbs need
+    * WeightsMissing           a model's weights aren't here, and they may not be downloaded
+    * WeightsUnreadable        weights are here, but a container couldn't read them
+    * HubUnreachable           the model hub doesn't answer
+    * HubRefused               the model hub wants a licence accepted or another token
+    * HubFaulty                the model hub answers with something that isn't an answer
+    * DownloadFailed           weights didn't arrive whole
+    * ImageUnavailable         an image isn't here and can't be pulled
+    * BaseUnavailable          neither a registry answers nor can the base image be made here
+    * BuildFailed              an image could not be built; carries the last lines of the build
+      * PackagesUnreachable    a server with packages doesn't answer, or isn't trusted
+      * DownloadMismatch       a package isn't the file that the lock names
   * StackError                 the containers are not what they should be (exit code 1)
     * StackDown                a verb needs the stack, and it isn't up
     * ServiceFailed            a container crashed or never became healthy
@@ -60,6 +76,28 @@ class BadSetting(UsageError):
     mend = "harness settings   # shows every value and where it came from"
 
 
+class UnknownModel(BadSetting):
+    """``MODEL`` names nothing that exists: no such alias, folder, file, repository or revision."""
+
+
+class UnusableModel(BadSetting):
+    """``MODEL`` names something that isn't a whole model, or not in the format that the engine reads."""
+
+
+class RequirementsConflict(UsageError):
+    """The user's project asks for a version that can't be had together with what the image keeps (Ray, debugpy, ...)."""
+
+    consequence = "The project can't be installed, so nothing was started."
+    mend = "loosen that pin in your requirements, or give an image that has the version: make up FRAMEWORK=IMAGE"
+
+
+class FrameworkRefused(UsageError):
+    """``FRAMEWORK`` names an image that can't be a Ray node of ours: no Python or an old one, or an old Ray."""
+
+    consequence = "Nothing was started."
+    mend = "make up FRAMEWORK=ANOTHER_IMAGE   # or without FRAMEWORK="
+
+
 class EnvironmentUnfit(DrydockError):
     """The machine lacks something; nothing is wrong with what was to be checked."""
 
@@ -100,6 +138,82 @@ class Busy(EnvironmentUnfit):
     """Another command of ours is changing the same thing right now."""
 
     consequence = "Two at once would undo each other's work, so this one did nothing."
+
+
+class LibraryMissing(EnvironmentUnfit):
+    """A Python package is missing that only some verbs need."""
+
+
+class WeightsMissing(EnvironmentUnfit):
+    """A model's weights aren't on this machine, and ``HF_HUB_OFFLINE`` forbids asking the hub for them."""
+
+    consequence = "There is nothing for the inference server to serve."
+
+
+class WeightsUnreadable(EnvironmentUnfit):
+    """Weights are here, but the user that the container runs as couldn't read them."""
+
+    consequence = "The inference server runs as another user and could not open them."
+
+
+class HubUnreachable(EnvironmentUnfit):
+    """The model hub doesn't answer: no name, no connection, or silence."""
+
+    consequence = "The model's weights aren't here and can't be downloaded."
+
+
+class HubRefused(EnvironmentUnfit):
+    """The model hub wants a licence accepted or another token first."""
+
+    consequence = "The model's weights can't be downloaded."
+
+
+class HubFaulty(EnvironmentUnfit):
+    """The model hub, or what answers in its place, gives errors or no sense."""
+
+    consequence = "The model's weights can't be downloaded."
+
+
+class DownloadFailed(EnvironmentUnfit):
+    """Weights didn't arrive whole; what has arrived is kept and the next attempt goes on from there."""
+
+    consequence = "Nothing half-written will be served."
+
+
+class ImageUnavailable(EnvironmentUnfit):
+    """An image isn't on this machine and can't be pulled."""
+
+    consequence = "Nothing was started."
+
+
+class BaseUnavailable(EnvironmentUnfit):
+    """Neither a registry answers nor can the base image be made on this machine."""
+
+    consequence = "Without a base image no other can be built."
+
+
+class BuildFailed(EnvironmentUnfit):
+    """An image could not be built; carries the last lines of the build.
+
+    Args:
+        logs: those lines.
+    """
+
+    consequence = "Without this image the stack can't be started."
+
+    def __init__(self, what: str, *, consequence: str = "", mend: str = "", logs: str = "") -> None:
+        super().__init__(what, consequence=consequence, mend=mend)
+        self.logs = logs
+
+
+class PackagesUnreachable(BuildFailed):
+    """A server with packages doesn't answer, or its certificate isn't trusted."""
+
+
+class DownloadMismatch(BuildFailed):
+    """A package isn't the file that the lock names: a mirror rebuilt it, or something is wrong on the way."""
+
+    mend = "look at the mirror that pip is told to use: python3 -m pip config list"
 
 
 class StackError(DrydockError):

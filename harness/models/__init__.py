@@ -1,0 +1,36 @@
+"""Models: what ``MODEL=`` means, and how its weights get onto this machine and into the inference container.
+
+* ``resolve``            what ``MODEL=`` means; asks no network
+* ``ensure_weights``     the weights, found or fetched, and how to mount them
+* ``finish_conversion``  puts in place what a converter wrote; ``abandon_conversion`` removes it
+* ``installed``          what is here already; ``disk_usage`` and ``remove`` for our own cache
+
+Inside: ``catalogue`` (names), ``plan`` (decides), ``hub`` and ``selection`` (ask), ``fetch`` and ``packages``
+(download), ``folders`` and ``gguf`` (check), ``mount``, ``cache`` and ``inventory`` (places).
+"""
+
+from harness.models.inventory import Installed, disk_usage, installed, remove
+from harness.models.mount import container_uid
+from harness.models.plan import ModelPlan, resolve
+from harness.models.weights import (
+    Conversion,
+    ModelFiles,
+    abandon_conversion,
+    ensure_weights,
+    finish_conversion,
+)
+
+__all__ = [
+    "Conversion",
+    "Installed",
+    "ModelFiles",
+    "ModelPlan",
+    "abandon_conversion",
+    "container_uid",
+    "disk_usage",
+    "ensure_weights",
+    "finish_conversion",
+    "installed",
+    "remove",
+    "resolve",
+]
