@@ -7,6 +7,10 @@
       * UnusableModel          MODEL names something that isn't a whole model, or not one for this engine
     * RequirementsConflict     what the user's project asks for can't be had together with the image
     * FrameworkRefused         FRAMEWORK names an image that can't be a Ray node of ours
+    * AgentNotFound            AGENT names no file, module or class
+    * DataNotFound             DATA names no file
+    * NoServerNamed            a check has no server to talk to
+  * AgentUnreadable            the agent's file isn't Python that this interpreter can read
   * EnvironmentUnfit           the machine lacks something (exit code 3)
     * DockerMissing            no Docker client, Compose or Buildx
     * DockerUnreachable        the daemon doesn't answer, or this user may not talk to it
@@ -26,6 +30,9 @@
     * BuildFailed              an image could not be built; carries the last lines of the build
       * PackagesUnreachable    a server with packages doesn't answer, or isn't trusted
       * DownloadMismatch       a package isn't the file that the lock names
+    * DataUnreadable           the data set can't be read at all
+    * ServerUnreachable        a stage needs the inference server, and it doesn't answer
+    * RunsNotWritable          results can't be kept where they should be
   * StackError                 the containers are not what they should be (exit code 1)
     * StackDown                a verb needs the stack, and it isn't up
     * ServiceFailed            a container crashed or never became healthy
@@ -214,6 +221,41 @@ class DownloadMismatch(BuildFailed):
     """A package isn't the file that the lock names: a mirror rebuilt it, or something is wrong on the way."""
 
     mend = "look at the mirror that pip is told to use: python3 -m pip config list"
+
+
+class AgentNotFound(UsageError):
+    """AGENT names no file, module or class; names those that could be meant."""
+
+
+class DataNotFound(UsageError):
+    """DATA names no file; names those that could be meant."""
+
+
+class NoServerNamed(UsageError):
+    """A check has no server to talk to: neither the stack's nor one that was named."""
+
+    consequence = "There is nothing to check."
+    mend = "make check   # against the stack's server; or set OPENAI_BASE_URL and OPENAI_API_KEY, or --base-url"
+
+
+class AgentUnreadable(DrydockError):
+    """The agent's file isn't Python that this interpreter can read; names the line."""
+
+
+class DataUnreadable(EnvironmentUnfit):
+    """The data set can't be read at all; a malformed line in it is a finding, not this."""
+
+
+class ServerUnreachable(EnvironmentUnfit):
+    """A stage needs the inference server, and it doesn't answer; stage 1 itself reports that as a finding."""
+
+    mend = "make status   # is it up?\nmake check STAGE=1   # says what the server can and can't do"
+
+
+class RunsNotWritable(EnvironmentUnfit):
+    """Results can't be kept where they should be."""
+
+    consequence = "The report could not be written."
 
 
 class StackError(DrydockError):
