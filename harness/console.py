@@ -105,8 +105,12 @@ class Step:
 
 
 @contextmanager
-def step(text: str) -> Iterator[Step]:
-    """Show a piece of work while it lasts, then one line with its duration, ✓ or ✗."""
+def step(text: str, *, quiet_below: float = 0.0) -> Iterator[Step]:
+    """Show a piece of work while it lasts, then one line with its duration, ✓ or ✗.
+
+    Args:
+        quiet_below: seconds; success in less is not worth a line (the thing was there already).
+    """
     started = time.monotonic()
     status = out.status(escape(text)) if out.is_terminal else None
     current = Step(text, status)
@@ -119,7 +123,9 @@ def step(text: str) -> Iterator[Step]:
     finally:
         if status is not None:
             status.stop()
-        out.print(f"[{style}]{sign}[/{style}] {escape(current.text)} [note]{time.monotonic() - started:.1f} s[/note]")
+        seconds = time.monotonic() - started
+        if sign == BAD or seconds >= quiet_below:
+            out.print(f"[{style}]{sign}[/{style}] {escape(current.text)} [note]{seconds:.1f} s[/note]")
 
 
 def progress() -> Progress:

@@ -5,32 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.docker_engine import Compose
+from harness.models import ModelFiles
 from harness.settings import home
 from harness.stack.plan import Plan
 
 
-@dataclass(frozen=True)
-class Served:
-    """The model as the inference container sees it.
-
-    Attributes:
-        source: folder or file on this machine that is mounted.
-        target: where it is mounted.
-        path: what the engine loads, at or below ``target``.
-        names: names the server answers to; the first is the model's alias.
-    """
-
-    source: Path
-    target: str
-    path: str
-    names: tuple[str, ...]
-
-
-def variables(plan: Plan, *, dev_image: str, inference_image: str, served: Served | None, keys: Path) -> dict[str, str]:
+def variables(
+    plan: Plan, *, dev_image: str, inference_image: str, served: ModelFiles | None, keys: Path
+) -> dict[str, str]:
     """All variables of the Compose files, by name; none of them is a secret."""
     settings = plan.settings
     values = {
@@ -53,9 +38,9 @@ def variables(plan: Plan, *, dev_image: str, inference_image: str, served: Serve
             "DRYDOCK_INFERENCE_IMAGE": inference_image,
             "DRYDOCK_ENGINE": settings.engine,
             "DRYDOCK_PORT": str(settings.port),
-            "DRYDOCK_MODEL_SOURCE": str(served.source),
-            "DRYDOCK_MODEL_TARGET": served.target,
-            "DRYDOCK_MODEL_PATH": served.path,
+            "DRYDOCK_MODEL_SOURCE": str(served.host_path),
+            "DRYDOCK_MODEL_TARGET": served.mount_target,
+            "DRYDOCK_MODEL_PATH": served.container_path,
             "DRYDOCK_MODEL_NAMES": json.dumps(list(served.names)),
             "DRYDOCK_CONTEXT": str(settings.context or ""),
             "DRYDOCK_THREADS": str(settings.threads or ""),

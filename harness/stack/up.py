@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import console, docker_engine
+from harness import console, docker_engine, models
 from harness.docker_engine import Compose
 from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed
 from harness.settings import Settings
@@ -17,7 +17,7 @@ from harness.stack.images import ensure_images
 from harness.stack.observe import Service
 from harness.stack.plan import Plan, make_plan
 from harness.stack.status import remember
-from harness.stack.weights import ensure_served
+from harness.stack.weights import ensure_weights
 
 # What the last lines of a failing service say about the mend; the first that fits is shown.
 LIKELY_MENDS: list[tuple[tuple[str, ...], str]] = [
@@ -62,8 +62,9 @@ def up(settings: Settings) -> Result:
     plan = make_plan(settings)
     client = guard.docker_fit()
     with guard.only_one(settings):
+        model = None if plan.external else models.resolve(settings)
         images = ensure_images(client, settings)
-        served = None if plan.external else ensure_served(client, plan, images)
+        served = ensure_weights(client, plan, model, images.inference or "") if model else None
         values = rendering.variables(
             plan,
             dev_image=images.dev,

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.models import ModelFiles
 from harness.settings import load_settings
 from harness.stack.plan import make_plan
-from harness.stack.rendering import Served, stamp, variables, write_env_file
 from harness.stack.rendering import compose_for as compose_for_plan
+from harness.stack.rendering import stamp, variables, write_env_file
 
-SERVED = Served(Path("/m"), "/models/m", "/models/m/x.gguf", ("smollm2-135m", "HuggingFaceTB/SmolLM2"))
+SERVED = ModelFiles(
+    host_path=Path("/m/x.gguf"),
+    mount_target="/models/x.gguf",
+    container_path="/models/x.gguf",
+    names=("smollm2-135m", "HuggingFaceTB/SmolLM2"),
+    format="gguf",
+    revision=None,
+    origin="this machine",
+    size=1,
+    context=8192,
+)
 
 
-def render(tmp_path: Path, served: Served | None = SERVED, **environ: str) -> dict[str, str]:
+def render(tmp_path: Path, served: ModelFiles | None = SERVED, **environ: str) -> dict[str, str]:
     (tmp_path / "examples").mkdir(exist_ok=True)
     plan = make_plan(load_settings(environ=environ))
     return variables(

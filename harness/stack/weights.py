@@ -1,0 +1,70 @@
+"""The model's weights, ready to be mounted: found, fetched, and converted where the engine reads another format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import docker.errors
+from docker.types import Mount
+
+from harness import console, models
+from harness.errors import ServiceFailed
+from harness.models import ModelFiles
+from harness.stack.plan import Plan
+
+CONVERTER = ["/opt/drydock/convert"]
+
+
+def ensure_weights(client: Any, plan: Plan, model: models.ModelPlan, engine_image: str) -> ModelFiles:
+    """Find, fetch and convert; what is here already costs a look and says nothing.
+
+    Raises:
+        DrydockError: no weights, and why; see :func:`harness.models.ensure_weights`.
+    """
+    settings = plan.settings
+    with console.step(f"weights of {model.alias}", quiet_below=0.5) as step:
+        files = models.ensure_weights(model, settings.engine, settings, step.update, uid=plan.uid)
+        if files.conversion is not None:
+            step.update(f"converting to {files.format}")
+            try:
+                _convert(client, engine_image, files.conversion)
+                files = models.finish_conversion(model, settings.engine, settings, files, uid=plan.uid)
+            finally:
+                models.abandon_conversion(files)
+        step.text = f"weights of {model.alias} ({files.origin})"
+    return files
+
+
+def _convert(client: Any, image: str, work: models.Conversion) -> None:
+    """Run the converter of the engine's image, without network, as the user who will own the result."""
+    container = client.containers.create(
+        image,
+        entrypoint=CONVERTER,
+        command=["/in.gguf", "/out"],
+        user=str(work.uid),
+        network_mode="none",
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges:true"],
+        read_only=True,
+        tmpfs={"/tmp": ""},
+        labels={"dev.drydock.role": "converter"},
+        mounts=[
+            Mount("/in.gguf", str(work.source), type="bind", read_only=True),
+            Mount("/out", str(work.target), type="bind"),
+        ],
+    )
+    try:
+        container.start()
+        code = container.wait()["StatusCode"]
+        if code != 0:
+            raise ServiceFailed(
+                f"The converter ended with exit code {code}.",
+                consequence="The engine can't read this model's format.",
+                mend="make up ENGINE=llamacpp   # reads it as it is",
+                logs=container.logs(tail=20).decode("utf-8", "replace"),
+            )
+    finally:
+        try:
+            container.remove(force=True)
+        except docker.errors.APIError:
+            pass  # the daemon went away; the label tells `clean` what it is
