@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 
 import uvicorn
+import uvloop
 
 from gateway.app import Gateway
 from gateway.config import Config
@@ -44,7 +45,7 @@ for name in sys.argv[1:]:
 def run(config: Config) -> int:
     """Serve until told to stop or until the engine ends; the exit code is the engine's."""
     _raise_file_limit()
-    return asyncio.run(_run(config))
+    return int(uvloop.run(_run(config)))
 
 
 async def _run(config: Config) -> int:
