@@ -78,9 +78,9 @@ make_plan() {
     fi
     for part in "$@"; do
         case "$id $release/$part" in
-        "debian 12/engine") packages+=(docker.io) ;;
-        "debian 13/engine") packages+=(docker.io docker-cli) ;;
-        "ubuntu 22.04/engine" | "ubuntu 24.04/engine") packages+=(docker.io) ;;
+        "debian 12/engine") packages+=(docker.io ca-certificates) ;;
+        "debian 13/engine") packages+=(docker.io docker-cli ca-certificates) ;;
+        "ubuntu 22.04/engine" | "ubuntu 24.04/engine") packages+=(docker.io ca-certificates) ;;
         "debian 12/compose") plugins+=(docker-compose) ;;
         "debian 12/buildx") plugins+=(docker-buildx) ;;
         "debian 13/compose") packages+=("$(plugin_of_docker_ce docker-compose-plugin || echo docker-compose)") ;;
@@ -92,7 +92,8 @@ make_plan() {
         *) by_hand "$(os_name "$name")" "$@" ;;
         esac
     done
-    # Where the kernel enforces AppArmor, containers do not start without its parser, which docker.io only recommends.
+    # What docker.io only recommends and Drydock needs: certificates, to pull images; and where the kernel enforces AppArmor its parser,
+    # without which no container starts.
     if [[ " ${packages[*]-} " == *" docker.io "* ]] && [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" = Y ]; then
         packages+=(apparmor)
     fi

@@ -17,9 +17,9 @@ PLUGINS = "install-docker-plugins.sh docker-compose docker-buildx"
 
 # Distribution, release, and the packages of engine, Compose and Buildx there.
 SUPPORTED = [
-    ("debian", "13", "docker.io docker-cli docker-compose docker-buildx"),
-    ("ubuntu", "22.04", "docker.io docker-compose-v2 docker-buildx"),
-    ("ubuntu", "24.04", "docker.io docker-compose-v2 docker-buildx"),
+    ("debian", "13", "docker.io docker-cli ca-certificates docker-compose docker-buildx"),
+    ("ubuntu", "22.04", "docker.io ca-certificates docker-compose-v2 docker-buildx"),
+    ("ubuntu", "24.04", "docker.io ca-certificates docker-compose-v2 docker-buildx"),
 ]
 
 
@@ -59,7 +59,7 @@ def test_a_distribution_with_all_packages_needs_one_installation(
 
 def test_debian_12_takes_the_engine_from_itself_and_the_pinned_plugins(tmp_path: Path) -> None:
     update, engine, plugins = plan(**os_release(tmp_path, "debian", "12"))
-    assert (update, engine) == ("apt-get update", f"{APT} docker.io")
+    assert (update, engine) == ("apt-get update", f"{APT} docker.io ca-certificates")
     assert plugins.endswith(f"/scripts/{PLUGINS}")
 
 
@@ -114,7 +114,7 @@ def test_an_ordinary_user_without_a_terminal_gets_the_commands_and_exit_3(
     assert done.returncode == 3
     assert not log.exists()
     assert "→ sudo apt-get update" in done.stderr
-    assert f"→ sudo {APT} docker.io" in done.stderr
+    assert f"→ sudo {APT} docker.io ca-certificates" in done.stderr
     assert PLUGINS in done.stderr
 
 
@@ -124,7 +124,7 @@ def test_drydock_yes_runs_the_announced_commands_with_sudo(fake_sudo: tuple[Path
     update, engine, plugins = log.read_text().splitlines()
     # -n: without a terminal there is nobody to type a password
     assert update == "-n env DEBIAN_FRONTEND=noninteractive apt-get update -qq"
-    assert engine.startswith(f"-n env DEBIAN_FRONTEND=noninteractive {APT} docker.io")
+    assert engine.startswith(f"-n env DEBIAN_FRONTEND=noninteractive {APT} docker.io ca-certificates")
     assert plugins.endswith(PLUGINS)
     assert done.stderr.index("Drydock will run as root:") < done.stderr.index("+ apt-get update")
 
