@@ -37,6 +37,8 @@
     * StackDown                a verb needs the stack, and it isn't up
     * ServiceFailed            a container crashed or never became healthy
     * ComposeFailed            docker compose itself gave up
+  * NoSuchRun                  a folder holds no run of a command, or its record can't be read
+  * CommandNotStarted          the shell for a command could not be started
   * Interrupted                Ctrl-C (exit code 130)
 
 Rooms add their own classes here, under the branch whose exit code they share.
@@ -290,6 +292,18 @@ class ComposeFailed(StackError):
     def __init__(self, what: str, *, consequence: str = "", mend: str = "", logs: str = "") -> None:
         super().__init__(what, consequence=consequence, mend=mend)
         self.logs = logs
+
+
+class NoSuchRun(DrydockError):
+    """A folder holds no run of a command, or its record can't be read."""
+
+    mend = "ls runs/   # runs of commands end in -run"
+
+
+class CommandNotStarted(DrydockError):
+    """The shell for a command could not be started; a command that the shell doesn't find is the command's own 127."""
+
+    consequence = "Nothing ran."
 
 
 class Interrupted(DrydockError):

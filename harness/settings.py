@@ -84,6 +84,9 @@ class Settings(BaseModel):
 
     cmd: str = Field("", description="command for `run`, as you would type it in a shell")
     background: bool = Field(False, description="`run` returns at once and leaves the command running")
+    grace: float = Field(
+        5, ge=0, description="seconds that processes of `run` may go on after the command itself has ended"
+    )
     s: str = Field("", description="service whose logs are shown; default: all")
     follow: bool = Field(False, description="`logs` goes on until Ctrl-C")
     topic: str = Field("", description="topics of `doctor`, with commas between; default: all")

@@ -33,6 +33,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "clean": ("clean", "Remove everything that is ours."),
 }
 
+# Called by Drydock itself in containers: there, but not in the help.
+INNER_VERBS: dict[str, str] = {"supervise": "supervise"}
+
 
 class Verbs(click.Group):
     """A group whose commands are imported when they are called."""
@@ -41,9 +44,10 @@ class Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in VERBS:
+        name = VERBS[cmd_name][0] if cmd_name in VERBS else INNER_VERBS.get(cmd_name)
+        if name is None:
             return None
-        module = importlib.import_module(f"harness.cli.{VERBS[cmd_name][0]}")
+        module = importlib.import_module(f"harness.cli.{name}")
         command: click.Command = module.command
         return command
 

@@ -1,0 +1,89 @@
+"""``harness supervise``: the part of ``run`` that runs where the command does, in the dev container or elsewhere."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from harness import console
+from harness.cli.options import json_option
+from harness.processes.detach import Report, in_background
+from harness.processes.record import RunRecord
+from harness.processes.redact import secret_values
+from harness.processes.supervise import Plan, check_command, supervise
+from harness.runs import Redactor, RunFolder
+from harness.settings import Settings, load_settings
+
+LOG = "supervisor.log"
+
+
+@click.command("supervise", hidden=True)
+@click.option("--cmd", help="The command, as you would type it in a shell.")
+@click.option("--background/--foreground", default=None, help="Return at once and leave the command running.")
+@click.option("--grace", type=float, help="Seconds that processes may go on after the command itself has ended.")
+@json_option
+def command(cmd: str | None, background: bool | None, grace: float | None, json_output: bool | None) -> int:
+    """Run a command, keep its output, and follow every process it starts to its end.
+
+    The exit code is the command's own, 128 and the signal's number if one ended it.
+    """
+    settings = load_settings({"cmd": cmd, "background": background, "grace": grace, "json_output": json_output})
+    check_command(settings.cmd)
+    console.to_stderr()
+    folder = RunFolder.create(settings.runs_dir, "run", Redactor(secret_values(os.environ)))
+    if settings.background:
+        _begin_in_background(settings, folder)
+        return 0
+    with folder:
+        record = supervise(_plan(settings, folder))
+    if settings.json_output:
+        console.emit_json(record.model_dump(mode="json"))
+    _show_end(record, folder.path)
+    # Without a status it could not be killed; that is not well either.
+    return 1 if record.status is None else record.status
+
+
+def _begin_in_background(settings: Settings, folder: RunFolder) -> None:
+    def live(report: Report) -> None:
+        with folder:
+            supervise(replace(_plan(settings, folder), started=lambda record: report(record.model_dump_json())))
+
+    record = RunRecord.model_validate_json(in_background(folder.path / LOG, live))
+    if settings.json_output:
+        console.emit_json(record.model_dump(mode="json"))
+    console.ok(f"runs in the background as process {record.pid}; its output and result: {_shown(folder.path)}")
+
+
+def _plan(settings: Settings, folder: RunFolder) -> Plan:
+    return Plan(
+        command=settings.cmd,
+        folder=folder,
+        redact=folder.redactor.text,
+        grace=settings.grace,
+        background=settings.background,
+        # With --json standard output is the answer's.
+        show_stdout=2 if settings.json_output else 1,
+    )
+
+
+def _show_end(record: RunRecord, folder: Path) -> None:
+    """Say on standard error how it ended and where all is kept; standard output is the command's."""
+    number = record.process_count - 1
+    children = f"{number} {'child' if number == 1 else 'children'}"
+    summary = f"after {record.duration_seconds:.1f} s, {children}; {_shown(folder)}"
+    if record.signal:
+        console.bad(f"ended by {record.signal} {summary}")
+    elif record.exit_code == 0:
+        console.ok(f"ended with 0 {summary}")
+    else:
+        console.bad(f"ended with {'an unknown status' if record.exit_code is None else record.exit_code} {summary}")
+    for finding in record.findings:
+        console.warn(finding.text)
+
+
+def _shown(folder: Path) -> str:
+    """The folder by the name it has in the clone as well as in the container."""
+    return f"{folder.parent.name}/{folder.name}"
