@@ -93,7 +93,6 @@ def near(name: str, also: tuple[str, ...] = ()) -> list[str]:
     for entry in load().values():
         for text in (entry.alias, entry.hub_id, entry.hub_id.rpartition("/")[2]):
             spoken[text.lower()] = entry.alias
-    hits = difflib.get_close_matches(wanted, list(spoken), n=4, cutoff=0.55)
-    if len(wanted) >= 3:
-        hits += [text for text in spoken if wanted in text or text in wanted]
+    hits = [text for text in spoken if wanted in text or text in wanted] if len(wanted) >= 3 else []
+    hits += difflib.get_close_matches(wanted, list(spoken), n=4, cutoff=0.55)
     return list(dict.fromkeys(spoken[text] for text in hits))

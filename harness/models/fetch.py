@@ -27,6 +27,7 @@ INCOMPLETE = ".drydock.incomplete"
 
 _CHUNK = 1024 * 1024
 _ATTEMPTS = 5
+_FIRST_PAUSE = 1.0
 
 
 def fetch_files(hub: Hub, listing: Listing, files: Sequence[HubFile], meter: Meter) -> Path:
@@ -108,7 +109,7 @@ def _fetch_one(hub: Hub, listing: Listing, file: HubFile, folder: Path, meter: M
                     mend="run the same command again: it goes on from there",
                 ) from None
             meter.say(f"{file.path}: {error.what} Trying again.")
-            time.sleep(min(0.5 * 2**failures, 8))
+            time.sleep(min(_FIRST_PAUSE * 2 ** (failures - 1), 8.0))
         except OSError as error:
             raise _disk(error, folder) or error from None
     _check(listing, file, partial, meter)
@@ -143,7 +144,8 @@ def _append(hub: Hub, listing: Listing, file: HubFile, partial: Path, meter: Met
             meter.add(-have)
             have = 0
         with partial.open("ab" if have else "wb") as out:
-            for chunk in response.iter_bytes(_CHUNK):
+            # As they come in: what a larger buffer holds would be lost when the connection breaks.
+            for chunk in response.iter_bytes():
                 out.write(chunk)
                 meter.add(len(chunk))
     arrived = partial.stat().st_size

@@ -154,8 +154,12 @@ class Hub:
         except errors.LocalEntryNotFoundError as error:
             # What the library says when it could neither ask nor find; the reason is in the cause.
             raise self.unreachable(_first(error.__cause__ or error)) from None
-        except (httpx2.TransportError, errors.OfflineModeIsEnabled) as error:
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError, httpx2.UnsupportedProtocol) as error:
             raise self.unreachable(_reason(error)) from None
+        except httpx2.TransportError as error:
+            raise HubUnreachable(
+                f"The connection to the model hub {self.endpoint} broke: {_reason(error)}.", mend=self._instead()
+            ) from None
         except errors.HFValidationError as error:
             raise UnknownModel(f"{repo} can't be the name of a repository: {_first(error)}") from None
         except (ValueError, KeyError, TypeError) as error:
@@ -197,7 +201,7 @@ class Hub:
         if status == 404 and not get("X-Error-Code"):
             # A hub says what it misses; this may be any web server, or a proxy's page.
             return HubFaulty(
-                f"{self.endpoint} answers with HTTP 404 for {repo}: it isn't a model hub, or a mirror without this model.",
+                f"{self.endpoint} answers with HTTP 404 for {repo}: no model hub, or a mirror without this model.",
                 mend="check HF_ENDPOINT and proxies\n" + self._instead(),
             )
         if status == 404:

@@ -85,9 +85,12 @@ def resolve(settings: Settings) -> ModelPlan:
         UnknownModel: it names nothing.
         UnusableModel: it names something that isn't a whole model, or not one for this engine.
     """
-    plan = _resolve(settings.model.strip())
-    if settings.engine != "external":
-        want(plan, settings.engine)
+    given = settings.model.strip()
+    if settings.engine == "external":
+        # Whatever that server calls its models; nobody here can know.
+        return ModelPlan(given, "hub", given)
+    plan = _resolve(given)
+    want(plan, settings.engine)
     return plan
 
 

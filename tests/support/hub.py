@@ -61,7 +61,8 @@ class Fault:
     kind: str
     match: str
     times: int
-    after: int = 0
+    after: int
+    skip: int
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Hub:
         self.repos: dict[str, Repo] = {}
         self.requests: list[Request] = []
         self.elsewhere = elsewhere
+        self.ignore_ranges = False
         self.stalled = threading.Event()
         self.closing = threading.Event()
         self._faults: list[Fault] = []
@@ -127,17 +129,20 @@ class Hub:
         return repo
 
     def add_qwen(self, scratch: Path) -> None:
-        """Serve the tiny model as the catalogue's qwen2.5-0.5b, in both formats."""
+        """Make the tiny model and serve it as the catalogue's qwen2.5-0.5b, in both formats."""
         tiny_model.write_folder(scratch / "hf")
         tiny_model.write_gguf(scratch / "gguf" / QWEN_GGUF_FILE)
-        (scratch / "hf" / "README.md").write_text("A tiny model under a big one's name.\n", encoding="utf-8")
-        self.add(QWEN, scratch / "hf", QWEN_COMMIT)
-        self.add(QWEN_GGUF, scratch / "gguf", QWEN_GGUF_COMMIT)
+        self.add_qwen_from(scratch)
 
-    def fault(self, kind: str, match: str = "", *, times: int = 1_000_000, after: int = 0) -> None:
-        """Make the next requests whose path holds ``match`` go wrong; see ``Fault``."""
+    def add_qwen_from(self, made: Path) -> None:
+        """The same with a tiny model that is there already, in ``hf/`` and ``gguf/``."""
+        self.add(QWEN, made / "hf", QWEN_COMMIT)
+        self.add(QWEN_GGUF, made / "gguf", QWEN_GGUF_COMMIT)
+
+    def fault(self, kind: str, match: str = "", *, times: int = 1_000_000, after: int = 0, skip: int = 0) -> None:
+        """Make requests whose path holds ``match`` go wrong, after so many that go well; see ``Fault``."""
         with self._lock:
-            self._faults.append(Fault(kind, match, times, after))
+            self._faults.append(Fault(kind, match, times, after, skip))
 
     def mend(self) -> None:
         """Take all faults back."""
@@ -152,9 +157,13 @@ class Hub:
         """The fault that meets this request, if any; used up once."""
         with self._lock:
             for fault in self._faults:
-                if fault.times > 0 and fault.match in path and kinds(fault.kind):
-                    fault.times -= 1
-                    return fault
+                if fault.times <= 0 or fault.match not in path or not kinds(fault.kind):
+                    continue
+                if fault.skip > 0:
+                    fault.skip -= 1
+                    continue
+                fault.times -= 1
+                return fault
         return None
 
 
@@ -255,7 +264,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _content(self, file: Path, headers: dict[str, str]) -> None:
         data = file.read_bytes()
         start = 0
-        if match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or ""):
+        wanted = "" if self.owner.ignore_ranges else self.headers.get("Range") or ""
+        if match := re.fullmatch(r"bytes=(\d+)-", wanted):
             start = int(match.group(1))
             if start >= len(data):
                 return self._error(416, "", "nothing there", {"Content-Range": f"bytes */{len(data)}"})
