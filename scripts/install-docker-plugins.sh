@@ -60,7 +60,8 @@ main() {
             die 3 "$package $version has another sha256 than the pinned one." "It was not installed." "check the mirror in this machine's apt sources"
         files+=("${found[0]}")
     done
-    DEBIAN_FRONTEND=noninteractive dpkg --install "${files[@]}" >&2
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends -o DPkg::Lock::Timeout=180 "${files[@]}" >/dev/null ||
+        die 1 "The packages could not be installed: ${files[*]##*/}" "Compose v2 and Buildx are missing." "mend what apt-get names above, then repeat"
 }
 
 main "$@"

@@ -130,9 +130,19 @@ run_planned() {
     say "+ $command"
     # shellcheck disable=SC2086 # an apt-get command is a list of plain words
     case $command in
-    *install-docker-plugins.sh*) as_root "$here/install-docker-plugins.sh" "${plugins[@]}" ;;
-    *) as_root env DEBIAN_FRONTEND=noninteractive $command -qq >/dev/null ;;
-    esac || die 1 "Failed: $command" "Docker is not (fully) installed." "run the command by hand and read its output"
+    *install-docker-plugins.sh*)
+        as_root "$here/install-docker-plugins.sh" "${plugins[@]}" || exit $? # it has said what is wrong
+        ;;
+    "apt-get update")
+        # One source out of order, perhaps not even the distribution's, must not be in the way: the next command tells whether it matters.
+        as_root env DEBIAN_FRONTEND=noninteractive $command -qq || say "  apt-get update failed; going on with the package lists that are here"
+        ;;
+    *)
+        # Freshly booted machines upgrade themselves; wait for that instead of failing.
+        as_root env DEBIAN_FRONTEND=noninteractive $command -qq -o DPkg::Lock::Timeout=180 >/dev/null ||
+            die 1 "Failed: $command" "Docker is not (fully) installed." "run the command by hand and read its output"
+        ;;
+    esac
 }
 
 main "$@"

@@ -11,8 +11,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 readonly log=${DRYDOCK_DOCKERD_LOG:-/var/log/dockerd.log}
 readonly patience=60 # seconds
-# DRYDOCK_RUN stands in for /run in tests only.
+# In tests only, other things stand in for /run and for the name of process 1.
 readonly run=${DRYDOCK_RUN:-/run}
+readonly init=${DRYDOCK_INIT:-$(cat /proc/1/comm 2>/dev/null || true)}
 
 main() {
     have docker || die 3 "The command docker is not installed." "" "scripts/install-docker.sh"
@@ -34,7 +35,14 @@ main() {
     exec 9>"$run/drydock-start-docker.lock"
     flock 9
     ! answer=$(ask_engine) || return 0
-    if systemd_runs; then start_with_systemd; else start_by_hand; fi
+    local pid
+    if pid=$(pid_of dockerd "$run/docker.pid"); then
+        refuse_stopped "$pid"
+        say "A Docker daemon runs already (process $pid); waiting for it"
+    else
+        clear_leftovers
+        if systemd_runs; then start_with_systemd; else start_by_hand; fi
+    fi
     await_engine
 }
 
@@ -61,34 +69,31 @@ explain_what_root_cannot_mend() {
 
 find_dockerd() { PATH="$PATH:/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin:/snap/bin" type -P dockerd; }
 
-systemd_runs() { [ -d "$run/systemd/system" ] && [ "$(cat /proc/1/comm)" = systemd ]; }
+systemd_runs() { [ -d "$run/systemd/system" ] && [ "$init" = systemd ]; }
 
 start_with_systemd() {
     say "Starting the Docker daemon (systemd)"
     # After several quick failures systemd refuses further starts until told to forget them.
     systemctl reset-failed docker.service docker.socket 2>/dev/null || true
-    systemctl start docker.service || true # await_engine tells, with the log, when this failed
+    if ! systemctl start docker.service; then
+        say_log
+        die 1 "systemd could not start docker.service (last lines of its journal above)." "No container can run." \
+            "mend what the journal names, then: scripts/start-docker.sh"
+    fi
 }
 
 start_by_hand() {
-    local pid
-    if pid=$(pid_of dockerd "$run/docker.pid"); then
-        refuse_stopped "$pid"
-        say "A Docker daemon runs already (process $pid); waiting for it"
-        return
-    fi
-    clear_leftovers
     say "Starting the Docker daemon (log: $log)"
     # Its own session and no inherited descriptors (9 is the lock): it outlives this script, make and the terminal, and holds nothing of theirs.
     setsid nohup "$(find_dockerd)" </dev/null >>"$log" 2>&1 9>&- &
     started=$!
 }
 
-# What a daemon that was killed left behind, and what would keep the next one from starting: pid files whose number now belongs to nobody
+# Called only while no dockerd lives. What a daemon that was killed left behind, and what would keep the next one from starting: pid files whose number now belongs to nobody
 # or to another program, and sockets on which nobody listens (dockerd would wait for a containerd that isn't there).
 clear_leftovers() {
     local file
-    pid_of dockerd "$run/docker.pid" >/dev/null || remove_stale "$run/docker.pid"
+    remove_stale "$run/docker.pid"
     for file in "$run/docker/containerd/containerd.pid" "$run/docker/containerd/docker-containerd.pid"; do
         pid_of containerd "$file" >/dev/null || remove_stale "$file"
     done

@@ -42,7 +42,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.run = folder / "run"
         self.log = folder / "dockerd.log"
-        programs = folder / "bin"
+        self.programs = programs = folder / "bin"
         self.run.mkdir()
         programs.mkdir()
         for name, text in (("docker", CLIENT), ("dockerd", DAEMON)):
@@ -159,6 +159,38 @@ def test_a_stopped_daemon_is_named_with_the_command_that_continues_it(machine: M
     assert done.returncode == 1
     assert f"stopped (process {pid}, state T)" in done.stderr
     assert f"→ sudo kill -CONT {pid}" in done.stderr
+
+
+def with_systemd(machine: Machine, systemctl: str) -> dict[str, str]:
+    """Let systemd be process 1 on this machine, with this systemctl."""
+    (machine.run / "systemd/system").mkdir(parents=True)
+    for name, text in (("systemctl", systemctl), ("journalctl", "echo journal: unit docker.service failed\n")):
+        (machine.programs / name).write_text(f"#!/bin/sh\n{text}")
+        (machine.programs / name).chmod(0o755)
+    return {"DRYDOCK_INIT": "systemd"}
+
+
+def test_with_systemd_the_unit_is_started_and_no_daemon_beside_it(machine: Machine) -> None:
+    done = machine.start(
+        **with_systemd(machine, '[ "$*" != "start docker.service" ] || touch "$DRYDOCK_RUN/answers"\n')
+    )
+    assert done.returncode == 0, done.stderr
+    assert "✓ Docker 20.10.24 answers" in done.stderr
+    assert not machine.started
+
+
+def test_systemd_too_starts_from_a_clean_slate(machine: Machine) -> None:
+    stale = machine.leave("docker.pid", f"{os.getpid()}\n")
+    done = machine.start(**with_systemd(machine, 'touch "$DRYDOCK_RUN/answers"\n'))
+    assert done.returncode == 0, done.stderr
+    assert not stale.exists()
+
+
+def test_a_unit_that_fails_is_reported_at_once_with_the_journal(machine: Machine) -> None:
+    done = machine.start(**with_systemd(machine, '[ "$1" != start ]\n'))
+    assert done.returncode == 1
+    assert "journal: unit docker.service failed" in done.stderr
+    assert "✗ systemd could not start docker.service" in done.stderr
 
 
 def test_a_user_outside_the_docker_group_is_told_how_to_get_in(machine: Machine) -> None:
