@@ -18,7 +18,7 @@ from harness.stack import guard
 @setting_option("s")
 @setting_option("follow")
 @click.pass_context
-def command(ctx: click.Context, **flags: Any) -> None:
+def command(ctx: click.Context, /, **flags: Any) -> None:
     """Show the logs of all services, or of S=; FOLLOW=1 goes on until Ctrl-C."""
     settings = load_settings(flags)
     client = guard.docker_fit()

@@ -18,7 +18,7 @@ from harness.stack.dev import execute
 @setting_option("cmd")
 @setting_option("background")
 @click.pass_context
-def command(ctx: click.Context, **flags: Any) -> None:
+def command(ctx: click.Context, /, **flags: Any) -> None:
     """Run CMD in `dev` as a driver of our Ray cluster; its output and every exit code go to runs/."""
     settings = load_settings(flags)
     if not settings.cmd.strip():

@@ -19,7 +19,7 @@ SIGNS = {"ok": console.ok, "starting": console.note, "missing": console.bad}
 @click.command("status")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, **flags: Any) -> None:
+def command(ctx: click.Context, /, **flags: Any) -> None:
     """Ask every service how it is; exit code 1 when something is not as it should be."""
     settings = load_settings(flags)
     if settings.json_output:
