@@ -37,7 +37,8 @@ def home() -> Path:
 class Settings(BaseModel):
     """All settings; a field's environment name is its own name in capitals unless it has an alias."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True, extra="forbid")
+    # Defaults are validated too: the default folders are made absolute like all others.
+    model_config = ConfigDict(frozen=True, populate_by_name=True, extra="forbid", validate_default=True)
 
     model: str = Field("smollm2-135m", description="alias, hub id (with @revision), folder or GGUF file")
     engine: Engine = Field("llamacpp", description="inference engine: llamacpp, vllm, sglang or external")
