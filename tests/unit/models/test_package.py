@@ -128,6 +128,17 @@ def test_for_vllm_the_weights_wait_to_be_converted(make: MakeSettings, package: 
     assert ensure_weights(plan, "vllm", settings) == done
 
 
+def test_a_converter_may_make_its_own_folder(make: MakeSettings, package: Package, tiny: Path) -> None:
+    settings = make(engine="vllm")
+    plan = resolve(settings)
+    files = ensure_weights(plan, "vllm", settings)
+    assert files.conversion is not None
+    shutil.copytree(tiny / "hf", files.conversion.target / "model")
+    done = finish_conversion(plan, "vllm", settings, files)
+    assert (done.host_path / "config.json").is_file()
+    assert not list(version_folder(settings).glob(".converting-*"))
+
+
 def test_a_converter_that_wrote_half_a_model_is_not_believed(make: MakeSettings, package: Package, tiny: Path) -> None:
     settings = make(engine="vllm")
     plan = resolve(settings)
