@@ -47,7 +47,9 @@ class Gateway:
             Route("/v1/models/{name:path}", self._model),
             Mount("/", app=self._proxy),
         ]
-        self.app: ASGIApp = KeyRequired(Starlette(routes=routes), config.api_key)
+        self.app: ASGIApp = KeyRequired(
+            Starlette(routes=routes, exception_handlers={Exception: _internal_error}), config.api_key
+        )
 
     async def engine_is_ready(self) -> None:
         """Open the door: from now on requests reach the engine."""
@@ -98,3 +100,9 @@ class Gateway:
         anthropic = {"type": "model", "display_name": name, "created_at": created_at}
         own = {"root": self.names.resolve(name), "max_model_len": context_of(self._config)}
         return {**openai, **anthropic, **own}
+
+
+async def _internal_error(request: Request, error: Exception) -> Response:
+    """A mistake of the gateway's own, in a format that SDKs can show; the traceback goes to the log."""
+    message = f"The gateway itself failed ({type(error).__name__}). See the log of the inference service."
+    return error_response(request.url.path, 500, message)
