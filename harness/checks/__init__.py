@@ -1,0 +1,11 @@
+"""The staged checks: a server, one run of an agent; later hundreds of runs at once, and a framework's own controller.
+
+``findings``     what a check found, as plain data that every stage fills and every report shows
+``samples``      the data set: one JSON object a line
+``stage1``       asks a server everything that later stages need, and judges the answers
+``stage1_rules`` the judgements, one function each, pure
+``stage2``       runs an agent once
+``stage2_rules`` the judgements on that run, pure
+``report``       all stages of one call of ``harness check``, for JSON and JUnit
+``show``         the same for a person
+"""

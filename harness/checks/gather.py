@@ -1,0 +1,84 @@
+"""What stages gather of a run: what its process did, and every call to the model, from both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.agent.runner import Limits, Server, Trace, run_agent
+from harness.agent.source import AgentSource
+from harness.openai_api.calls import Call
+from harness.openai_api.http import Endpoint
+from harness.openai_api.proxy import RecordingProxy
+
+CHILD = "harness.checks.child"
+
+
+@dataclass
+class Gathered:
+    """All that was seen of one run.
+
+    Args:
+        trace: what its process did.
+        calls: what the proxy saw, in the order in which the calls began.
+        seen: what the observer inside the process saw, with the origin that each call went to.
+        proxy_origin: where the proxy was.
+        refused: calls to the proxy with a key that wasn't the run's.
+    """
+
+    trace: Trace = field(default_factory=Trace)
+    calls: list[Call] = field(default_factory=list)
+    seen: list[tuple[str, Call]] = field(default_factory=list)
+    proxy_origin: str = ""
+    refused: int = 0
+
+    @property
+    def generations(self) -> list[Call]:
+        """The calls that asked a model to generate."""
+        return [call for call in self.calls if call.is_generation]
+
+
+async def run_once(
+    agent: AgentSource,
+    data: Mapping[str, Any],
+    endpoint: Endpoint,
+    *,
+    model: str,
+    limits: Limits,
+    arguments: Mapping[str, Any] | None = None,
+    cwd: Path | None = None,
+    tell: Callable[[str], None] = lambda _text: None,
+) -> Gathered:
+    """Run an agent once behind a recording proxy.
+
+    Args:
+        agent: the agent.
+        data: the sample.
+        endpoint: the real server; the agent gets the proxy's address and a key for this run instead.
+        model: the model's name for the agent.
+        limits: how long to wait for what.
+        arguments: keyword arguments for the agent's ``__init__``.
+        cwd: where the agent's process runs.
+        tell: called with a few words when a call has ended.
+    """
+    gathered = Gathered()
+
+    def take(call: Call) -> None:
+        gathered.calls.append(call)
+        if call.is_generation:
+            tell(f"{len(gathered.generations)} calls to the model")
+
+    async with RecordingProxy(endpoint, take=take) as proxy:
+        gathered.proxy_origin = f"http://127.0.0.1:{proxy.port}"
+        server = Server(proxy.base_url, proxy.root, proxy.open_run(0), model)
+        gathered.trace = await run_agent(
+            agent, data, server, program=CHILD, limits=limits, arguments=arguments, cwd=cwd
+        )
+        gathered.refused = proxy.refused
+    gathered.calls.sort(key=lambda call: call.number)
+    gathered.seen = [
+        (event["origin"], Call.from_dict(event["call"])) for event in gathered.trace.events if event["event"] == "call"
+    ]
+    return gathered

@@ -1,0 +1,94 @@
+"""Judgement on what a run returned; pure."""
+
+from __future__ import annotations
+
+from harness.agent.rewards import Reward, Value
+from harness.agent.source import AgentSource
+from harness.checks.findings import Finding, Place, Status
+from harness.checks.gather import Gathered
+
+_DROPPED = "AReaL takes only a float or a dict of rewards: it drops this trajectory, and only a worker's log says so."
+_POISON = "One such reward makes the advantages of its whole group NaN, and with them the update."
+
+
+def reward(run: Gathered, agent: AgentSource) -> Finding | None:
+    """The reward is of a type that frameworks keep, and a number."""
+    returned = run.trace.event("returned")
+    if returned is None:
+        return None
+    given = Reward.from_dict(returned["reward"])
+    place = _return_place(returned["line"], agent)
+    ids = {call.reply.id for call in run.calls if call.reply is not None}
+    status, detail, consequence, mend = _judge_reward(given, ids)
+    return Finding(
+        id="run.reward",
+        title="reward",
+        status=status,
+        detail=detail,
+        consequence=consequence,
+        mend=mend,
+        place=place,
+        facts={"type": given.whole.type, "value": given.whole.number, "shown": given.whole.shown},
+    )
+
+
+def _judge_reward(given: Reward, ids: set[str]) -> tuple[Status, str, str, str]:
+    whole = given.whole
+    if given.is_dict:
+        return _judge_reward_dict(given, ids)
+    if whole.is_float:
+        if not whole.finite:
+            return (
+                "fail",
+                f"{whole.shown} ({whole.type})",
+                _POISON,
+                "return a finite number, 0.0 where there is no answer",
+            )
+        return "pass", f"{whole.shown} ({whole.type})", "", ""
+    if whole.type == "NoneType":
+        return "fail", "run returned nothing (None)", _DROPPED, "return a float on every path through run"
+    if whole.finite is not None:
+        return "fail", f"{whole.shown} is {_an(whole.type)}, not a float", _DROPPED, "return float(reward)"
+    return (
+        "fail",
+        f"{whole.shown} is {_an(whole.type)}, not a reward",
+        _DROPPED,
+        "return a float, or {completion_id: float}",
+    )
+
+
+def _judge_reward_dict(given: Reward, ids: set[str]) -> tuple[Status, str, str, str]:
+    if not given.items:
+        return "fail", "an empty dict", "No call gets a reward.", "return {completion_id: reward} or one float"
+    if given.keys != ("str",):
+        return "fail", f"keys are of type {', '.join(given.keys)}", _DROPPED, "use the completion's id as key"
+    unknown = [key for key in given.items if key not in ids]
+    not_numbers = {key: value for key, value in given.items.items() if not _is_number(value)}
+    shown = ", ".join(f"{key[-12:]}: {value.shown}" for key, value in list(given.items.items())[:3])
+    if not_numbers:
+        key, value = next(iter(not_numbers.items()))
+        return "fail", f"the reward of {key} is {value.shown} ({value.type})", _POISON, "give each call a finite number"
+    if unknown:
+        return (
+            "fail",
+            f"{len(unknown)} of {len(given.items)} keys are no completion's id: {unknown[0]}",
+            "AReaL answers 400 for each in a worker's log and keeps the trajectory without that reward.",
+            "use completion.id of the call that the reward is for",
+        )
+    return "pass", f"{len(given.items)} of {len(ids)} calls: {shown}", "", ""
+
+
+def _is_number(value: Value) -> bool:
+    return value.finite is True
+
+
+def _return_place(line: int | None, agent: AgentSource) -> Place | None:
+    if agent.path is None:
+        return None
+    if line is None and agent.run is not None and len(agent.run.returns) == 1:
+        line = agent.run.returns[0]
+    return None if line is None else Place(file=str(agent.path), line=line, function="run")
+
+
+def _an(name: str) -> str:
+    return f"{'an' if name[:1] in 'aeiou' else 'a'} {name}"

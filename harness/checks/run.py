@@ -1,0 +1,202 @@
+"""One call of ``harness check``: the wanted stages in order, and the report on them whatever happens on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.agent.runner import Limits
+from harness.agent.source import AgentSource, locate
+from harness.checks import report as reports
+from harness.checks import samples, stage1, stage2
+from harness.checks.findings import StageResult
+from harness.checks.gather import Gathered
+from harness.checks.report import CheckReport
+from harness.errors import Interrupted, ServerUnreachable, UsageError
+from harness.openai_api import probes
+from harness.openai_api.http import Endpoint, Server
+from harness.runs import RunFolder
+from harness.runs.folder import Fingerprint
+
+STAGES = (1, 2)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to check.
+
+    Args:
+        stages: in ascending order.
+        model: empty means the first that the server lists.
+        agent, data: as the user wrote them.
+        folders: where files and modules are looked for.
+    """
+
+    stages: tuple[int, ...]
+    endpoint: Endpoint
+    model: str
+    agent: str
+    data: str
+    seed: int | None
+    limits: Limits
+    folders: tuple[Path, ...]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    request_timeout: float = 60.0
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who wants to hear how the check goes on: a person's terminal, or nobody.
+
+    Args:
+        begins: called before a stage, with its number and title.
+        tells: called with a few words on what is being done.
+        ends: called with a stage's result.
+    """
+
+    begins: Callable[[int, str], None] = lambda _number, _title: None
+    tells: Callable[[str], None] = lambda _text: None
+    ends: Callable[[StageResult], None] = lambda _result: None
+
+
+def parse_stages(text: str) -> tuple[int, ...]:
+    """The stages that a text like ``1,2`` names.
+
+    Raises:
+        UsageError: one of them isn't there.
+    """
+    wanted: set[int] = set()
+    for part in text.replace(" ", ",").split(","):
+        if not part:
+            continue
+        if not part.isdigit() or int(part) not in STAGES:
+            known = ", ".join(map(str, STAGES))
+            raise UsageError(
+                f"there is no stage {part!r}",
+                consequence="Nothing was checked.",
+                mend=f"STAGE={','.join(map(str, STAGES))}   # there are: {known}",
+            )
+        wanted.add(int(part))
+    if not wanted:
+        raise UsageError("no stage is named", mend="STAGE=1,2")
+    return tuple(sorted(wanted))
+
+
+def check(request: Request, folder: RunFolder, *, listener: Listener, fingerprint: Fingerprint) -> CheckReport:
+    """Run the wanted stages and write the report.
+
+    Whatever names nothing (agent, data set) is told before anything runs. A later stage isn't run where an earlier one
+    failed in a way that leaves it nothing to work with.
+
+    Raises:
+        UsageError, AgentUnreadable: the agent or the data set isn't there or can't be read.
+        ServerUnreachable: stage 2 alone was asked for, and there is no server.
+        Interrupted: Ctrl-C; the report on what was done until then has been written.
+    """
+    agent = data = None
+    if 2 in request.stages:
+        agent = locate(request.agent, folders=request.folders)
+        data = samples.read(samples.find(request.data, request.folders))
+    done: list[StageResult] = []
+    seed: int | None = None
+    ended_early = ""
+    model = request.model
+    try:
+        if 1 in request.stages:
+            listener.begins(1, f"the server at {request.endpoint.base_url}")
+            model, result = stage1.run(
+                request.endpoint, model=model, timeout=request.request_timeout, tell=listener.tells
+            )
+            done.append(result)
+            listener.ends(result)
+            if result.failed and agent is not None:
+                ended_early = "stage 2 was not run: the server isn't fit for it"
+        if agent is not None and data is not None and not ended_early:
+            if 1 not in request.stages:
+                model = _served_model(request)
+            listener.begins(2, f"one run of {agent.given}")
+            finished = stage2.run(_plan(request, agent, data, model), request.endpoint, tell=listener.tells)
+            seed = finished.seed
+            done.append(finished.result)
+            if finished.gathered is not None:
+                keep_raw(folder, finished.gathered)
+            listener.ends(finished.result)
+    except KeyboardInterrupt:
+        _finish(request, folder, done, seed, model, "stopped by Ctrl-C", fingerprint)
+        raise Interrupted(
+            "Stopped by Ctrl-C.", consequence=f"What was found until then is in {folder.path}.", mend="make check"
+        ) from None
+    return _finish(request, folder, done, seed, model, ended_early, fingerprint)
+
+
+def _plan(request: Request, agent: AgentSource, data: samples.DataSet, model: str) -> stage2.Plan:
+    return stage2.Plan(agent, data, request.seed, model, request.limits, request.arguments)
+
+
+def _served_model(request: Request) -> str:
+    """The model to name to an agent when stage 1 has not asked: the wanted one, or the first that is listed."""
+    with Server(request.endpoint, timeout=min(request.request_timeout, 20.0)) as server:
+        answer = probes.MODELS.send(server, "")
+    if answer.status is None or answer.status in (401, 403):
+        raise ServerUnreachable(
+            f"the server at {request.endpoint.base_url}: {answer.problem}", consequence="No agent can run without it."
+        )
+    listed = probes.served_models(answer)
+    return request.model or (listed[0] if listed else "")
+
+
+def _finish(
+    request: Request,
+    folder: RunFolder,
+    done: Iterable[StageResult],
+    seed: int | None,
+    model: str,
+    ended_early: str,
+    fingerprint: Fingerprint,
+) -> CheckReport:
+    asked = {
+        "stages": list(request.stages),
+        "base_url": request.endpoint.base_url,
+        "model": model,
+        "agent": request.agent if 2 in request.stages else None,
+        "data": request.data if 2 in request.stages else None,
+        "timeout": request.limits.run,
+    }
+    report = reports.build(done, asked=asked, seed=seed, ended_early=ended_early)
+    folder.write_text("junit.xml", reports.to_junit(report))
+    folder.finish(report.model_dump(mode="json"), fingerprint=fingerprint)
+    return report
+
+
+def keep_raw(folder: RunFolder, gathered: Gathered) -> None:
+    """Keep what a run said and did, beyond what the report shows of it."""
+    trace = gathered.trace
+    folder.write_lines("stage2/calls.jsonl", (call.as_dict() for call in gathered.calls))
+    folder.write_lines("stage2/events.jsonl", trace.events)
+    for name, output in (("stdout", trace.output), ("stderr", trace.errors)):
+        if output.total:
+            folder.write_text(f"stage2/{name}.txt", output.text())
+    if (raised := trace.event("raised")) is not None:
+        folder.write_text("stage2/traceback.txt", raised["traceback"])
+    if trace.stacks is not None:
+        folder.write_json("stage2/stacks.json", trace.stacks)
+
+
+def parse_arguments(text: str | None) -> dict[str, Any]:
+    """Keyword arguments for an agent's ``__init__``, written as a JSON object.
+
+    Raises:
+        UsageError: it isn't one.
+    """
+    if not text:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--agent-args is no JSON: {error}", mend="--agent-args '{\"turns\": 3}'") from None
+    if not isinstance(value, dict):
+        raise UsageError("--agent-args is no JSON object", mend="--agent-args '{\"turns\": 3}'")
+    return value

@@ -1,0 +1,143 @@
+"""The data set: one JSON object a line, each checked, one of them taken at random."""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataNotFound, DataUnreadable
+
+# Named one by one up to here; a file in another format would otherwise fill the screen.
+MAX_NAMED = 20
+
+
+@dataclass(frozen=True)
+class BadLine:
+    """A line that is no sample.
+
+    Args:
+        number: counts from 1, as editors do.
+    """
+
+    number: int
+    reason: str
+
+
+@dataclass
+class DataSet:
+    """A file of samples, of which only the places of its lines are kept in memory.
+
+    Args:
+        bad: lines that can't be used, the first of them.
+        bad_count: all of them.
+        blank: empty lines, which are passed over.
+    """
+
+    path: Path
+    offsets: array[int] = field(default_factory=lambda: array("Q"))
+    numbers: array[int] = field(default_factory=lambda: array("Q"))
+    bad: list[BadLine] = field(default_factory=list)
+    bad_count: int = 0
+    blank: int = 0
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def sample(self, index: int) -> Sample:
+        """Read one sample again."""
+        with self.path.open("rb") as file:
+            file.seek(self.offsets[index])
+            return Sample(index, self.numbers[index], json.loads(_decode(file.readline(), self.numbers[index])))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample.
+
+    Args:
+        index: among the usable ones.
+        line: in the file.
+    """
+
+    index: int
+    line: int
+    data: dict[str, Any]
+
+
+def find(given: str, folders: Sequence[Path]) -> Path:
+    """The data set's file.
+
+    Raises:
+        DataNotFound: there is none.
+    """
+    wanted = Path(given).expanduser()
+    for candidate in [wanted] if wanted.is_absolute() else [folder / wanted for folder in folders]:
+        if candidate.is_file():
+            return candidate.resolve()
+    near = sorted({path.name for folder in folders for path in (folder / wanted.parent).glob("*.jsonl")})
+    raise DataNotFound(
+        f"there is no data set {given}",
+        consequence="" if wanted.is_absolute() else f"Looked in {', '.join(map(str, folders))}.",
+        mend="DATA=FILE.jsonl" + (f"   # there are: {', '.join(near[:8])}" if near else ""),
+    )
+
+
+def read(path: Path) -> DataSet:
+    """Check every line of a file.
+
+    Raises:
+        DataUnreadable: the file can't be read at all.
+    """
+    data = DataSet(path)
+    offset = 0
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                if not raw.strip():
+                    data.blank += 1
+                elif reason := _fault(raw, number):
+                    data.bad_count += 1
+                    if len(data.bad) < MAX_NAMED:
+                        data.bad.append(BadLine(number, reason))
+                else:
+                    data.offsets.append(offset)
+                    data.numbers.append(number)
+                offset += len(raw)
+    except OSError as error:
+        raise DataUnreadable(f"{path} can't be read: {error.strerror}") from None
+    return data
+
+
+def choose(data: DataSet, seed: int | None) -> tuple[int, int]:
+    """A seed (the given one, or a new one) and the sample that it leads to; equal seeds lead to equal samples."""
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    return seed, random.Random(seed).randrange(len(data))
+
+
+def _decode(raw: bytes, number: int) -> str:
+    # Windows editors put a mark in front of the first line.
+    return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+
+
+def _fault(raw: bytes, number: int) -> str:
+    """Why a line is no sample; empty where it is one."""
+    try:
+        value = json.loads(_decode(raw, number))
+    except UnicodeDecodeError as error:
+        return f"byte {error.start + 1} is no UTF-8"
+    except json.JSONDecodeError as error:
+        return f"no JSON: {error.msg} at column {error.colno}"
+    except RecursionError:
+        return "nested too deeply"
+    if isinstance(value, dict):
+        return "" if value else "an empty object"
+    kind = {"list": "a list", "str": "a string", "NoneType": "null", "bool": "true or false"}.get(
+        type(value).__name__, "a number"
+    )
+    return f"{kind}, not an object: run(data) gets a dict"

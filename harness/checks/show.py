@@ -1,0 +1,105 @@
+"""A check for a person: a line a finding, what follows from it and what to do, a summary, and where the report is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import console
+from harness.checks.findings import Finding, Place, StageResult, Status
+from harness.checks.report import CheckReport
+
+# Stage 1 says which of two dozen things a server has; those that are all right fit on few lines.
+_WORDS: dict[Status, str] = {
+    "pass": "passed",
+    "fail": "failed",
+    "warn": "warned",
+    "absent": "absent",
+    "skip": "not looked at",
+}
+
+
+def stage(result: StageResult) -> None:
+    """Print one stage."""
+    console.heading(f"Stage {result.stage}: {result.title}")
+    for finding in result.findings:
+        _finding(finding)
+    if result.ended_early:
+        console.note(f"the stage ended early: {result.ended_early}")
+    if line := _figures(result.figures):
+        console.note(line)
+    console.line()
+
+
+def summary(report: CheckReport, folder: Path | None, *, next_steps: Sequence[str]) -> None:
+    """Print the counts, where the report is, and what to do next."""
+    parts = [f"{count} {_WORDS[status]}" for status, count in report.counts.items() if count]
+    text = f"{', '.join(parts) or 'nothing was checked'} in {report.seconds:.1f} s"
+    if report.exit_code == 0:
+        console.ok(text)
+    else:
+        console.bad(text)
+    if report.seed is not None:
+        console.note(f"SEED={report.seed} takes the same sample again")
+    if folder is not None:
+        console.note(f"report: {folder}")
+    for step in next_steps:
+        console.mend(step)
+
+
+def _finding(finding: Finding) -> None:
+    text = f"{finding.title}: {finding.detail}" if finding.detail else finding.title
+    if finding.status == "pass":
+        console.ok(text)
+        return
+    if finding.status == "fail":
+        console.bad(text)
+    elif finding.status == "warn":
+        console.warn(text)
+    else:
+        console.note(text if finding.status == "skip" else f"{text} (absent)")
+    for place in _stack(finding):
+        console.line(f"    {_where(place)}")
+    if finding.consequence:
+        console.line(f"    {finding.consequence}")
+    for line in finding.mend.splitlines():
+        console.mend(line)
+
+
+def _stack(finding: Finding) -> Sequence[Place]:
+    if finding.stack:
+        return finding.stack
+    return [finding.place] if finding.place is not None else []
+
+
+def _where(place: Place) -> str:
+    function = f" in {place.function}" if place.function else ""
+    source = f"   {place.source}" if place.source else ""
+    return f"{_short(place.file)}:{place.line}{function}{source}"
+
+
+def _short(file: str) -> str:
+    """A path as one would type it from here, where that is shorter."""
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except ValueError:
+        return file
+
+
+def _figures(figures: dict[str, Any]) -> str:
+    """The figures of a run in one line."""
+    shown = []
+    for key, words in (
+        ("calls", "{} calls"),
+        ("prompt_tokens", "{} tokens in"),
+        ("completion_tokens", "{} out"),
+        ("run_seconds", "{} s in all"),
+        ("model_seconds", "{} s of it waiting for the model"),
+        ("cpu_seconds", "{} s of CPU"),
+    ):
+        if figures.get(key) is not None:
+            shown.append(words.format(figures[key]))
+    if "line" in figures:
+        shown.insert(0, f"sample of line {figures['line']}")
+    return ", ".join(shown)

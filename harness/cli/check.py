@@ -1,0 +1,95 @@
+"""``harness check``: check a server and an agent in stages."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness import console
+from harness.agent.runner import Limits
+from harness.checks import run, show
+from harness.checks.report import CheckReport
+from harness.cli.options import json_option, setting_option
+from harness.errors import BadSetting, NoServerNamed
+from harness.openai_api.http import Endpoint
+from harness.runs import Redactor, RunFolder
+from harness.runs.environment import of_this_process, secrets_of
+from harness.settings import Settings, load_settings
+
+
+@click.command("check")
+@setting_option("stage")
+@setting_option("agent")
+@setting_option("data")
+@setting_option("seed")
+@setting_option("timeout")
+@setting_option("model")
+@click.option("--agent-args", help="keyword arguments for the agent's __init__, as a JSON object")
+@click.option("--base-url", "openai_base_url", help="the server, with /v1; default: the stack's")
+@click.option("--api-key-file", type=click.Path(path_type=Path), help="file with the server's key")
+@json_option
+def command(agent_args: str | None, api_key_file: Path | None, **flags: Any) -> int:
+    """Check an agent in stages: 1 the server, 2 one run.
+
+    Exits with 0 where all is fine, 1 where something checked is not, 2 on wrong usage, 3 where the environment is not
+    fit.
+    """
+    settings = load_settings(flags)
+    if settings.json_output:
+        console.to_stderr()
+    stages = run.parse_stages(settings.stage)
+    endpoint = _endpoint(settings, api_key_file)
+    request = run.Request(
+        stages=stages,
+        endpoint=endpoint,
+        model=_wanted_model(settings),
+        agent=settings.agent,
+        data=settings.data,
+        seed=settings.seed,
+        limits=Limits(run=settings.timeout),
+        folders=tuple(dict.fromkeys([Path.cwd(), settings.workspace])),
+        arguments=run.parse_arguments(agent_args),
+    )
+    folder = RunFolder.create(settings.runs_dir, "check", _redactor(settings, endpoint))
+    listener = run.Listener(ends=show.stage, tells=lambda _text: None)
+    report = run.check(request, folder, listener=listener, fingerprint=of_this_process)
+    show.summary(report, folder.path, next_steps=_next_steps(report))
+    if settings.json_output:
+        console.emit_json({**folder.redactor.data(report.model_dump(mode="json")), "folder": str(folder.path)})
+    return report.exit_code
+
+
+def _endpoint(settings: Settings, api_key_file: Path | None) -> Endpoint:
+    if settings.openai_base_url is None:
+        raise NoServerNamed("no server is named: OPENAI_BASE_URL isn't set")
+    key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else ""
+    if api_key_file is not None:
+        try:
+            key = api_key_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadSetting(f"--api-key-file {api_key_file} can't be read: {error}") from None
+    return Endpoint.parse(settings.openai_base_url, key)
+
+
+def _wanted_model(settings: Settings) -> str:
+    """The model that somebody asked for; empty lets the server's own list decide."""
+    return settings.model if settings.origin("model") != "default" else os.environ.get("OPENAI_MODEL", "")
+
+
+def _redactor(settings: Settings, endpoint: Endpoint) -> Redactor:
+    token = settings.hf_token.get_secret_value() if settings.hf_token else None
+    return Redactor([endpoint.api_key, token, *secrets_of(dict(os.environ))])
+
+
+def _next_steps(report: CheckReport) -> list[str]:
+    if report.ended_early:
+        return ["make check STAGE=1   # once what is marked ✗ is mended"]
+    if report.exit_code:
+        again = f"make check STAGE=2 SEED={report.seed}" if report.seed is not None else "make check"
+        return [f"{again}   # once what is marked ✗ is mended"]
+    if not any(stage.stage == 2 for stage in report.stages):
+        return ["make check STAGE=2   # one run of the agent"]
+    return ["make check AGENT=path/to/my_agent.py:MyAgent DATA=my.jsonl   # your own"]
