@@ -13,6 +13,7 @@ What comes from a hub goes to the hub cache, so that other tools find it and wha
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.errors import LibraryMissing, NoSpace
+from harness.errors import DownloadFailed, LibraryMissing, NoSpace
 from harness.models.progress import Meter, readable
 from harness.settings import Settings
 
@@ -149,6 +150,23 @@ def need_space(folder: Path, size: int, what: str) -> None:
             mend="make clean   # removes images, weights and build cache of ours\n"
             "HF_HOME=/bigger/disk make up   # or DRYDOCK_CACHE= for what doesn't come from a hub",
         )
+
+
+def disk_trouble(error: OSError, folder: Path) -> NoSpace | DownloadFailed | None:
+    """The error for a disk that is full or may not be written; None if it is about something else."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpace(
+            f"The disk of {folder} filled up during the download.",
+            consequence="What has arrived is kept; nothing half-written will be served.",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return DownloadFailed(
+            f"{error.filename or folder} can't be written by user {os.geteuid()}: {os.strerror(error.errno)}.",
+            consequence="Nothing was downloaded.",
+            mend="make up DRYDOCK_CACHE=/a/folder/of/yours   # where weights out of packages lie\n"
+            "HF_HOME=/a/folder/of/yours make up   # where the model hub's weights lie",
+        )
+    return None
 
 
 def stack_extra_missing(package: str) -> LibraryMissing:

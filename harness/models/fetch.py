@@ -7,15 +7,13 @@ finds the blob there and only puts its links in place, so the cache looks as if 
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import DownloadFailed, HubFaulty, HubUnreachable, NoSpace
+from harness.errors import DownloadFailed, HubFaulty, HubUnreachable
 from harness.models.cache import hub_cache, need_space, repo_folder
 from harness.models.hub import Hub, HubFile, Listing
 from harness.models.progress import Meter, readable
@@ -54,18 +52,15 @@ def fetch_files(hub: Hub, listing: Listing, files: Sequence[HubFile], meter: Met
     snapshot = folder / "snapshots" / listing.commit
     for file in files:
         with hub.translated(listing.repo, listing.commit):
-            try:
-                library.hf_hub_download(
-                    listing.repo,
-                    file.path,
-                    revision=listing.commit,
-                    cache_dir=hub_cache(),
-                    endpoint=hub.endpoint,
-                    token=hub.token,
-                    library_name="drydock",
-                )
-            except OSError as error:
-                raise _disk(error, folder) or error from None
+            library.hf_hub_download(
+                listing.repo,
+                file.path,
+                revision=listing.commit,
+                cache_dir=hub_cache(),
+                endpoint=hub.endpoint,
+                token=hub.token,
+                library_name="drydock",
+            )
     return snapshot
 
 
@@ -110,8 +105,6 @@ def _fetch_one(hub: Hub, listing: Listing, file: HubFile, folder: Path, meter: M
                 ) from None
             meter.say(f"{file.path}: {error.what} Trying again.")
             time.sleep(min(_FIRST_PAUSE * 2 ** (failures - 1), 8.0))
-        except OSError as error:
-            raise _disk(error, folder) or error from None
     _check(listing, file, partial, meter)
     partial.chmod(0o644)
     partial.replace(folder / "blobs" / str(_blob_name(file)))
@@ -174,17 +167,3 @@ def _check(listing: Listing, file: HubFile, partial: Path, meter: Meter) -> None
             consequence="The file was thrown away.",
             mend="run the same command again; if it happens twice, suspect a proxy or mirror in between",
         )
-
-
-def _disk(error: OSError, folder: Path) -> NoSpace | DownloadFailed | None:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoSpace(
-            f"The disk of {folder} filled up during the download.",
-            consequence="What has arrived is kept; nothing half-written will be served.",
-        )
-    if error.errno in (errno.EACCES, errno.EROFS):
-        return DownloadFailed(
-            f"{error.filename or folder} can't be written by user {os.geteuid()}: {os.strerror(error.errno)}.",
-            mend="HF_HOME=/a/folder/of/yours make up   # where the model hub's cache is to lie",
-        )
-    return None

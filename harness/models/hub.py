@@ -10,6 +10,7 @@ import importlib
 import os
 import socket
 import threading
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ REAL_HUB = "https://huggingface.co"
 # Long enough for a far-away hub's handshake, short enough that nobody wonders whether something happens.
 REACH_SECONDS = 4.0
 ANSWER_SECONDS = 15.0
+RETRY_PAUSE = 0.5
 
 T = TypeVar("T")
 
@@ -96,6 +98,14 @@ class Hub:
             UnknownModel: no such repository or revision.
             HubRefused, HubFaulty, HubUnreachable: the hub doesn't give it.
         """
+        for pause in (RETRY_PAUSE, 2 * RETRY_PAUSE):
+            try:
+                return self._listing(repo, revision)
+            except HubFaulty:
+                time.sleep(pause)  # large hubs hiccup; what is the matter for longer is told
+        return self._listing(repo, revision)
+
+    def _listing(self, repo: str, revision: str | None) -> Listing:
         library = self.library()
         with self.translated(repo, revision):
             api = library.HfApi(endpoint=self.endpoint, token=self.token, library_name="drydock")
@@ -174,7 +184,8 @@ class Hub:
 
     def _gated(self, repo: str) -> HubRefused:
         page = f"{self.endpoint}/{repo}"
-        if self.token:
+        # A token may also be there from `hf auth login`, which the library finds by itself.
+        if self.token or self.library().get_token():
             return HubRefused(
                 f"{repo} is gated, and the account of this HF_TOKEN may not download it.",
                 mend=f"open {page} with that account, accept the licence, then run the same command again",

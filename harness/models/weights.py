@@ -12,7 +12,18 @@ from pathlib import Path
 
 from harness.errors import UnusableModel, WeightsMissing
 from harness.models import selection
-from harness.models.cache import cached_commit, locked, make_root, models_root, record_commit, repo_folder, write_record
+from harness.models.cache import (
+    cached_commit,
+    disk_trouble,
+    hub_cache,
+    locked,
+    make_root,
+    models_root,
+    need_space,
+    record_commit,
+    repo_folder,
+    write_record,
+)
 from harness.models.catalogue import Entry, Package
 from harness.models.fetch import fetch_files
 from harness.models.folders import CONFIG, check_folder
@@ -109,13 +120,15 @@ def ensure_weights(
     wanted = want(plan, engine)
     meter = Meter(progress)
     user = container_uid(settings) if uid is None else uid
-    if wanted.source == "package" and plan.entry and plan.entry.package:
-        return _from_package(plan, plan.entry, plan.entry.package, wanted, settings, meter, user)
     if wanted.path is not None:
-        found = _whole(wanted.path, wanted.format, None, "this machine")
-    else:
-        found = _from_hub(plan, wanted, settings, meter)
-    return _ready(plan, wanted.format, found, settings, user)
+        return _ready(plan, wanted.format, _whole(wanted.path, wanted.format, None, "this machine"), settings, user)
+    package = plan.entry.package if plan.entry and wanted.source == "package" else None
+    try:
+        if plan.entry and package:
+            return _from_package(plan, plan.entry, package, wanted, settings, meter, user)
+        return _ready(plan, wanted.format, _from_hub(plan, wanted, settings, meter), settings, user)
+    except OSError as error:
+        raise disk_trouble(error, models_root(settings) if package else hub_cache()) or error from None
 
 
 def finish_conversion(
@@ -180,6 +193,7 @@ def _from_package(
     if wanted.format == "gguf":
         return _ready(plan, wanted.format, found, settings, uid)
     check_readable(mount_file(source), [source], uid, settings)
+    need_space(folder, wanted.size, f"{entry.alias} converted to safetensors")
     return ModelFiles(
         converted,
         MODELS,

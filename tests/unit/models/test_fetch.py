@@ -166,6 +166,18 @@ def test_a_disk_that_fills_up_meanwhile_is_said_to_be_full(
         get(make, hub)
 
 
+def test_a_cache_that_may_not_be_written_is_named(
+    make: MakeSettings, hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(*args: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path / "hf-home" / "hub"))
+
+    monkeypatch.setattr(fetch_module, "_append", refused)
+    with pytest.raises(DownloadFailed, match=r"hf-home/hub can't be written by user \d+: Permission denied") as caught:
+        get(make, hub)
+    assert "HF_HOME=" in caught.value.mend
+
+
 def test_the_newest_commit_is_recorded_and_stays(make: MakeSettings, hub: Hub, tiny: Path, tmp_path: Path) -> None:
     hub.add("some/thing", tiny / "hf", "a" * 40)
     assert get(make, hub, model="some/thing", engine="vllm").revision == "a" * 40

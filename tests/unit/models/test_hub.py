@@ -152,6 +152,11 @@ def test_a_broken_hub_is_told_from_an_absent_one(make: MakeSettings, hub: Hub) -
     assert "MODEL=smollm2-135m" in error.mend
 
 
+def test_a_hiccup_is_forgiven(make: MakeSettings, hub: Hub) -> None:
+    hub.fault("502", "/api/models/", times=2)
+    assert Client(make(hf_endpoint=hub.url)).listing(QWEN, None).commit == QWEN_COMMIT
+
+
 def test_a_login_page_is_no_hub(make: MakeSettings, hub: Hub) -> None:
     hub.fault("garbage", "/api/models/")
     error = fetch(make, hub.url)
