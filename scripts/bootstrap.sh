@@ -135,7 +135,7 @@ install_packages() {
     # The user's index, mirrors and certificates count; where a package lands does not follow other settings of theirs.
     unset PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_VIRTUALENV PYTHONPATH PYTHONHOME
     export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
-    say "  installing $total locked packages (log: $log)"
+    say "  installing the packages of $lock (log: $log)"
     # The lock is complete, so there is nothing to resolve; and most modules of the tools are never imported, so none is compiled ahead.
     "${pip[@]}" install --no-deps --no-compile --progress-bar off --require-hashes --requirement "$lock" 2>&1 | tee -a "$log" | show_progress "$total" ||
         failed "The locked packages could not be installed." "mend what the lines above name (network, pip configuration), then: make"
@@ -147,7 +147,8 @@ install_packages() {
 # On a terminal: one line that counts the packages as pip comes to them.
 show_progress() {
     if [ -t 2 ]; then
-        awk -v total="$1" '/^Collecting / { n++; name = $2; sub(/[=; ].*/, "", name); printf "\r\033[K  %d/%d %s", n, total, name > "/dev/stderr" }
+        awk -v total="$1" '/^Ignoring / { total-- } # not for this system or this Python
+            /^Collecting / { n++; name = $2; sub(/[=; ].*/, "", name); printf "\r\033[K  %d/%d %s", n, total, name > "/dev/stderr" }
             /^Installing collected/ { printf "\r\033[K  unpacking" > "/dev/stderr" } END { printf "\r\033[K" > "/dev/stderr" }'
     else
         cat >/dev/null

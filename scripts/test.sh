@@ -22,7 +22,16 @@ step() {
 
 files() { git ls-files --cached --others --exclude-standard -- "$@"; }
 
-shell_scripts() { files '*.sh' .ci/run | tr '\n' '\0' | xargs -0 shellcheck --external-sources; }
+# By suffix or by first line: what runs in containers has no suffix.
+shell_scripts() {
+    local path
+    files '*.sh' .ci scripts docker | sort -u | while read -r path; do
+        case $path in
+        *.sh) echo "$path" ;;
+        *) ! head -n 1 "$path" | grep -qE '^#!.*(ba|/)sh$' || echo "$path" ;;
+        esac
+    done | tr '\n' '\0' | xargs -0 shellcheck --external-sources
+}
 
 dockerfiles() { files '*Dockerfile*' | grep -v dockerignore | tr '\n' '\0' | xargs -0 hadolint; }
 
