@@ -1,0 +1,14 @@
+"""The doctor: finds out what is wrong with this machine or the stack, without changing anything.
+
+* ``findings``  what a check says: a sign, a text, and for what is wrong its consequence and the command that mends it
+* ``check``     what a check is
+* ``context``   what checks share: the settings, and one look at the Docker engine and at the model
+* ``running``   runs checks side by side, each with a time limit
+* ``report``    counts, the exit code, the JSON document
+* ``showing``   the lines that a person reads
+* ``topics``    the checks themselves, one file a topic: ``gather`` reads the world and returns plain data, ``decide``
+  is pure
+
+To add a check: write ``gather`` and ``decide`` in its topic's file, add it to that file's ``CHECKS``, and test
+``decide`` in ``tests/unit/doctor``. A new topic is a new file, named in ``topics/__init__.py``.
+"""

@@ -1,0 +1,29 @@
+"""What a check is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.doctor.context import Context
+from harness.doctor.findings import Finding
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question that the doctor asks.
+
+    Attributes:
+        id: ``TOPIC.NAME``; people see it when a check fails, programs in the JSON document.
+        look: asks the question; runs in a thread of its own beside all others.
+        limit: seconds after which it is no longer waited for.
+    """
+
+    id: str
+    look: Callable[[Context], list[Finding]]
+    limit: float = 3.0
+
+    @property
+    def topic(self) -> str:
+        """The topic under which its findings are shown."""
+        return self.id.partition(".")[0]

@@ -1,0 +1,47 @@
+"""All topics in the order in which they are shown, and their checks."""
+
+from __future__ import annotations
+
+from harness.doctor.check import Check
+from harness.doctor.topics import disk, docker, gpu, machine, network, ports, proxies, settings, stack
+from harness.errors import UsageError
+
+TITLES: dict[str, str] = {
+    "machine": "Machine",
+    "disk": "Disks",
+    "docker": "Docker",
+    "ports": "Ports",
+    "network": "Network",
+    "gpu": "GPU",
+    "stack": "Stack",
+    "settings": "Settings",
+}
+
+CHECKS: tuple[Check, ...] = (
+    *machine.CHECKS,
+    *disk.CHECKS,
+    *docker.CHECKS,
+    *ports.CHECKS,
+    *network.CHECKS,
+    *proxies.CHECKS,
+    *gpu.CHECKS,
+    *stack.CHECKS,
+    *settings.CHECKS,
+)
+
+
+def select(topics: str) -> tuple[Check, ...]:
+    """The checks of some topics, given with commas between; all of them for "".
+
+    Raises:
+        UsageError: there is no such topic; names those that there are.
+    """
+    wanted = [topic.strip().lower() for topic in topics.split(",") if topic.strip()]
+    for topic in wanted:
+        if topic not in TITLES:
+            raise UsageError(
+                f"The doctor has no topic `{topic}`.",
+                consequence="Nothing was looked at.",
+                mend=f"make doctor TOPIC={'|'.join(TITLES)}   # or several, with commas between",
+            )
+    return tuple(check for check in CHECKS if not wanted or check.topic in wanted)

@@ -1,0 +1,107 @@
+"""GPUs: found or not, the driver, and whether containers could have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.doctor.check import Check
+from harness.doctor.context import Context
+from harness.doctor.findings import Finding, note, ok, warn
+from harness.doctor.probing import Answer, ask, read
+
+NVIDIA = "0x10de"
+QUERY = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """What there is of GPUs.
+
+    Attributes:
+        cards: NVIDIA's display controllers on the PCI bus.
+        listing: what ``nvidia-smi`` says of them.
+        amd: AMD's compute device is there.
+        in_docker: Docker can hand NVIDIA GPUs to containers: by a runtime of that name or by a CDI specification;
+            None where the engine can't be asked.
+    """
+
+    cards: int
+    listing: Answer
+    amd: bool
+    in_docker: bool | None
+
+
+def gather(runtimes: Iterable[str], *, engine_answers: bool) -> Gpus:
+    """Look at the PCI bus, the driver and the container toolkit's traces."""
+    specifications = [path for folder in CDI_FOLDERS for path in Path(folder).glob("*nvidia*")]
+    return Gpus(
+        cards=sum(_is_card(device) for device in Path("/sys/bus/pci/devices").glob("*")),
+        listing=ask(QUERY, 2.5),
+        amd=Path("/dev/kfd").exists(),
+        in_docker=("nvidia" in runtimes or bool(specifications)) if engine_answers else None,
+    )
+
+
+def decide(gpus: Gpus) -> list[Finding]:
+    """A GPU that can't be used is a warning: the engines for the CPU work without."""
+    names = [line.strip() for line in gpus.listing.out.splitlines() if line.strip()]
+    if gpus.listing.good and names:
+        findings = [ok(f"NVIDIA {_short(name)}") for name in names]
+        if gpus.in_docker is False:
+            findings.append(
+                warn(
+                    "Docker can't hand the GPU to containers: it has no runtime `nvidia` and no CDI specification.",
+                    "Containers that ask for a GPU don't start.",
+                    "sudo nvidia-ctk runtime configure --runtime=docker   # then restart Docker",
+                )
+            )
+        findings.append(note("ENGINE=llamacpp and ENGINE=vllm compute on the CPU in this version."))
+        return findings
+    if gpus.listing.late:
+        return [
+            warn(
+                "nvidia-smi doesn't answer.",
+                "The driver hangs; programs that use the GPU will hang too.",
+                "sudo dmesg | grep -i -e nvrm -e xid",
+            )
+        ]
+    if gpus.listing.code not in (None, 0):
+        said = (gpus.listing.out + gpus.listing.err).strip().splitlines()
+        return [
+            warn(
+                f"nvidia-smi fails: {said[0] if said else f'exit code {gpus.listing.code}'}",
+                "No program can use the GPU.",
+                "sudo reboot   # after a driver upgrade; else install the driver that fits this kernel",
+            )
+        ]
+    if gpus.cards:
+        plural = "s" * (gpus.cards > 1)
+        return [
+            warn(
+                f"{gpus.cards} NVIDIA card{plural} without a driver.",
+                "No program can use the GPU.",
+                "install NVIDIA's driver",
+            )
+        ]
+    other = " There is an AMD GPU, which Drydock doesn't use." if gpus.amd else ""
+    return [note(f"No NVIDIA GPU was found: engines for the CPU are used.{other}")]
+
+
+def _is_card(device: Path) -> bool:
+    return read(device / "vendor") == NVIDIA and read(device / "class").startswith("0x03")
+
+
+def _short(line: str) -> str:
+    name, memory, driver = ([part.strip() for part in line.split(",")] + ["", ""])[:3]
+    return f"{name.removeprefix('NVIDIA ')}, {memory}, driver {driver}"
+
+
+def _gpus(context: Context) -> list[Finding]:
+    engine = context.engine()
+    return decide(gather(engine.runtimes, engine_answers=engine.answers))
+
+
+CHECKS = (Check("gpu.found", _gpus),)

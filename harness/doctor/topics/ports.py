@@ -1,0 +1,95 @@
+"""Ports that the stack publishes: free, ours, or whose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.doctor.check import Check
+from harness.doctor.context import Context
+from harness.doctor.findings import Finding, bad, note, ok
+from harness.errors import DrydockError, PortTaken
+from harness.settings import Settings
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port of 127.0.0.1.
+
+    Attributes:
+        setting: the setting that it comes from.
+        state: nobody listens, a container of this stack publishes it, or somebody else has it.
+        text: where it is taken: by whom.
+        mend: where it is taken: what to do.
+    """
+
+    setting: str
+    number: int
+    state: Literal["free", "ours", "taken"]
+    text: str = ""
+    mend: str = ""
+
+
+def gather(setting: str, number: int, project: str, published: dict[int, tuple[str, str]]) -> Port:
+    """Find out who has a port; a container is known by what the engine says, everything else by its process."""
+    from harness.stack import guard
+
+    if number in published:
+        name, owner = published[number]
+        if owner == project:
+            return Port(setting, number, "ours")
+        whose = f"container {name}" + (f" of the Compose project {owner}" if owner else "")
+        mend = f"make up {setting}={guard.next_free(number)}   # or: docker stop {name}"
+        return Port(setting, number, "taken", f"{setting}={number} is taken by the {whose}.", mend)
+    try:
+        guard.port_free(number, setting)
+    except PortTaken as error:
+        return Port(setting, number, "taken", error.what, error.mend)
+    return Port(setting, number, "free")
+
+
+def decide(ports: list[Port]) -> list[Finding]:
+    """Taken ports are wrong; two settings with one port as well."""
+    findings = []
+    if len({port.number for port in ports}) < len(ports):
+        names = " and ".join(port.setting for port in ports)
+        findings.append(
+            bad(
+                f"{names} are both {ports[0].number}.",
+                "`make up` refuses that.",
+                "make up PORT=8080 DASHBOARD_PORT=8265",
+            )
+        )
+    for port in ports:
+        if port.state == "taken":
+            findings.append(bad(port.text, "`make up` refuses to start.", port.mend))
+        else:
+            state = "free" if port.state == "free" else "ours: the stack publishes it"
+            findings.append(ok(f"{port.setting}={port.number} is {state}"))
+    return findings
+
+
+def wanted(settings: Settings) -> dict[str, int]:
+    """The ports that the running stack, else the next `up`, publishes."""
+    from harness.stack.status import recall
+
+    try:
+        settings = recall(settings)[0].settings
+    except DrydockError:
+        pass  # what is wrong with the settings is said among the settings
+    ports = {"DASHBOARD_PORT": settings.dashboard_port}
+    return ports if settings.engine == "external" else {"PORT": settings.port, **ports}
+
+
+def _ports(context: Context) -> list[Finding]:
+    if not context.runs_stacks:
+        return [note("No clone here, so no stack publishes ports.")]
+    engine, settings = context.engine(), context.settings
+    if engine.packages_missing:
+        return [note("Not looked at: the Python packages for Docker aren't installed.")]
+    return decide(
+        [gather(setting, port, settings.project, engine.published) for setting, port in wanted(settings).items()]
+    )
+
+
+CHECKS = (Check("ports.published", _ports),)
