@@ -34,6 +34,11 @@ def home() -> Path:
     return clone if (clone / "compose.yaml").is_file() else Path.cwd()
 
 
+def in_container() -> bool:
+    """Whether this process runs in a container of ours, where a verb has nothing to hand on to."""
+    return bool(os.environ.get("DRYDOCK_IN_CONTAINER"))
+
+
 class Settings(BaseModel):
     """All settings; a field's environment name is its own name in capitals unless it has an alias."""
 

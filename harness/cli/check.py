@@ -17,7 +17,7 @@ from harness.errors import BadSetting, NoServerNamed
 from harness.openai_api.http import Endpoint
 from harness.runs import Redactor, RunFolder
 from harness.runs.environment import of_this_process, secrets_of
-from harness.settings import Settings, load_settings
+from harness.settings import Settings, in_container, load_settings
 
 
 @click.command("check")
@@ -30,9 +30,12 @@ from harness.settings import Settings, load_settings
 @click.option("--agent-args", help="keyword arguments for the agent's __init__, as a JSON object")
 @click.option("--base-url", "openai_base_url", help="the server, with /v1; default: the stack's")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="file with the server's key")
+@click.option("--here", is_flag=True, help="run in this Python rather than in the stack's dev container")
 @json_option
-def command(agent_args: str | None, api_key_file: Path | None, **flags: Any) -> int:
+def command(agent_args: str | None, api_key_file: Path | None, here: bool, **flags: Any) -> int:
     """Check an agent in stages: 1 the server, 2 one run.
+
+    Where the stack is up, the check runs in its dev container, as training will; else here, against --base-url.
 
     Exits with 0 where all is fine, 1 where something checked is not, 2 on wrong usage, 3 where the environment is not
     fit.
@@ -41,6 +44,10 @@ def command(agent_args: str | None, api_key_file: Path | None, **flags: Any) -> 
     if settings.json_output:
         console.to_stderr()
     stages = run.parse_stages(settings.stage)
+    if not (here or flags["openai_base_url"] or api_key_file or in_container()):
+        code = _in_the_stack(settings, agent_args)
+        if code is not None:
+            return code
     endpoint = _endpoint(settings, api_key_file)
     request = run.Request(
         stages=stages,
@@ -60,6 +67,16 @@ def command(agent_args: str | None, api_key_file: Path | None, **flags: Any) -> 
     if settings.json_output:
         console.emit_json({**folder.redactor.data(report.model_dump(mode="json")), "folder": str(folder.path)})
     return report.exit_code
+
+
+def _in_the_stack(settings: Settings, agent_args: str | None) -> int | None:
+    """Run the check in the stack's dev container; None where there is no stack and none is needed."""
+    try:
+        # A bare wheel has no Docker SDK; then there is no stack to hand on to.
+        from harness.stack.delegate import delegate_check
+    except ImportError:
+        return None
+    return delegate_check(settings, agent_args)
 
 
 def _endpoint(settings: Settings, api_key_file: Path | None) -> Endpoint:

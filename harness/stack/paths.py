@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.settings import Settings
+from harness.settings import Settings, home
 
 IN_CONTAINER = "/workspace"
 
@@ -27,9 +27,9 @@ def out_of_container(settings: Settings, value: str) -> str:
     return value.replace(f"{IN_CONTAINER}/", f"{settings.workspace}/") if value.startswith(IN_CONTAINER) else value
 
 
-def relative_to_here(path: Path) -> str:
-    """A path as people would type it from where they are."""
+def relative_to_clone(path: Path) -> str:
+    """A path as people type it who stand in the clone, as they do for make."""
     try:
-        return str(path.relative_to(Path.cwd()))
+        return str(path.relative_to(home()))
     except ValueError:
         return str(path)

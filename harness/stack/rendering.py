@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.docker_engine import Compose
 from harness.models import ModelFiles
 from harness.settings import home
+from harness.stack.paths import relative_to_clone
 from harness.stack.plan import Plan
 
 
@@ -25,6 +26,7 @@ def variables(
         "DRYDOCK_DEV_IMAGE": dev_image,
         "DRYDOCK_WORKSPACE": str(settings.workspace),
         "DRYDOCK_RUNS": str(settings.runs_dir),
+        "DRYDOCK_RUNS_SHOWN": relative_to_clone(settings.runs_dir),
         "DRYDOCK_SECRETS": str(keys),
         "DRYDOCK_DASHBOARD_PORT": str(settings.dashboard_port),
         "DRYDOCK_WORKERS": str(settings.workers),

@@ -12,7 +12,7 @@ from harness.errors import ServiceFailed
 from harness.models import ModelFiles
 from harness.stack.plan import Plan
 
-CONVERTER = ["/opt/drydock/convert"]
+CONVERTER = ["/opt/engine/bin/python", "/opt/drydock/convert_gguf.py"]
 
 
 def ensure_weights(client: Any, plan: Plan, model: models.ModelPlan, engine_image: str) -> ModelFiles:
@@ -28,9 +28,10 @@ def ensure_weights(client: Any, plan: Plan, model: models.ModelPlan, engine_imag
             step.update(f"converting to {files.format}")
             try:
                 _convert(client, engine_image, files.conversion)
-                files = models.finish_conversion(model, settings.engine, settings, files, uid=plan.uid)
-            finally:
+            except BaseException:
                 models.abandon_conversion(files)
+                raise
+            files = models.finish_conversion(model, settings.engine, settings, files, uid=plan.uid)
         step.text = f"weights of {model.alias} ({files.origin})"
     return files
 
@@ -40,7 +41,7 @@ def _convert(client: Any, image: str, work: models.Conversion) -> None:
     container = client.containers.create(
         image,
         entrypoint=CONVERTER,
-        command=["/in.gguf", "/out"],
+        command=["--gguf", "/in/model.gguf", "--out", "/out/model"],
         user=str(work.uid),
         network_mode="none",
         cap_drop=["ALL"],
@@ -49,7 +50,7 @@ def _convert(client: Any, image: str, work: models.Conversion) -> None:
         tmpfs={"/tmp": ""},
         labels={"dev.drydock.role": "converter"},
         mounts=[
-            Mount("/in.gguf", str(work.source), type="bind", read_only=True),
+            Mount("/in/model.gguf", str(work.source), type="bind", read_only=True),
             Mount("/out", str(work.target), type="bind"),
         ],
     )

@@ -1,0 +1,33 @@
+"""A verb that is typed on this machine and runs in the ``dev`` container, where the agent's own packages are."""
+
+from __future__ import annotations
+
+from harness import docker_engine
+from harness.errors import DockerMissing, DockerUnreachable, StackDown
+from harness.settings import Settings, environment_name
+from harness.stack.dev import execute
+from harness.stack.paths import into_container
+
+# What decides how a check goes; everything else the container knows better.
+_PASSED_ON = ("stage", "agent", "data", "seed", "timeout", "model", "json_output")
+
+
+def delegate_check(settings: Settings, agent_args: str | None) -> int | None:
+    """Run ``harness check`` in ``dev``; returns its exit code, None where it has to run here.
+
+    Raises:
+        StackDown: the stack isn't up, and no server of one's own is named.
+    """
+    try:
+        client = docker_engine.connect()
+        environment = {
+            environment_name(field): into_container(settings, settings.shown(field))
+            for field in _PASSED_ON
+            if settings.origin(field) != "default"
+        }
+        arguments = ["harness", "check"] + (["--agent-args", agent_args] if agent_args else [])
+        return execute(client, settings, arguments, environment=environment)
+    except (StackDown, DockerMissing, DockerUnreachable):
+        if settings.openai_base_url:
+            return None
+        raise
