@@ -98,6 +98,13 @@ class Trace:
     stacks: dict[str, Any] | None = None
     left_processes: list[str] = field(default_factory=list)
 
+    @property
+    def raised(self) -> dict[str, Any] | None:
+        """What ended the run by raising: an exit within some task says more than the cancelling that it causes."""
+        all_raised = [event for event in self.events if event["event"] == "raised"]
+        exits = [event for event in all_raised if event["during"] == "loop"]
+        return next(iter(exits or all_raised), None)
+
     def event(self, name: str) -> dict[str, Any] | None:
         """The first event of a name, if it was said."""
         return next((event for event in self.events if event["event"] == name), None)

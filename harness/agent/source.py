@@ -129,10 +129,15 @@ def _classes_hint(name: str, folders: Sequence[Path]) -> str:
         path = folder / Path(name).expanduser()
         if path.is_file():
             try:
-                return ", ".join(agent_classes(ast.parse(path.read_bytes()))) or "no class there has a run method"
+                return _some(agent_classes(ast.parse(path.read_bytes()))) or "no class there has a run method"
             except (SyntaxError, ValueError, OSError):
                 break
     return "the class with the run method"
+
+
+def _some(names: list[str]) -> str:
+    """Names for a message, not more than one can read."""
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def _find_module(name: str, path: list[str]) -> str | None:
@@ -170,7 +175,7 @@ def _with_class(source: AgentSource, agent_help: str) -> AgentSource:
         fitting = agent_classes(tree)
         raise AgentNotFound(
             f"{source.path} has no class {source.class_name}",
-            consequence=f"With a run method there: {', '.join(fitting)}." if fitting else "No class there has a run.",
+            consequence=f"With a run method there: {_some(fitting)}." if fitting else "No class there has a run.",
             mend=f"{agent_help}{source.given.rpartition(':')[0] or source.module}:{fitting[0] if fitting else 'CLASS'}",
         )
     run = _run_of(node)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterable
 from typing import Any
 
+from harness.agent.frames import frame_at
 from harness.agent.source import AgentSource
 from harness.checks.findings import Finding, Place
 from harness.checks.gather import Gathered
+
+_CRASH = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 
 
 def loaded(run: Gathered, agent: AgentSource) -> Finding | None:
@@ -26,7 +30,7 @@ def loaded(run: Gathered, agent: AgentSource) -> Finding | None:
             mend=unfit["mend"],
             place=place,
         )
-    raised = run.trace.event("raised")
+    raised = run.trace.raised
     if raised is not None and raised["during"] == "import":
         return _raised(raised, "agent.import", title, "It raises before it can run.")
     if run.trace.event("constructed") is None and run.trace.cut is None:
@@ -43,7 +47,7 @@ def ended(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
         return _cut(run)
     if run.trace.event("constructed") is None:
         return None
-    returned, raised = run.trace.event("returned"), run.trace.event("raised")
+    returned, raised = run.trace.event("returned"), run.trace.raised
     if returned is not None:
         return Finding(
             id="run.end",
@@ -99,15 +103,19 @@ def _ended(run: Gathered, id_: str, title: str) -> Finding:
         )
     status = run.trace.exit_status or 0
     how = f"exit code {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
-    last = run.trace.errors.last_lines(3)
-    hint = "\ndmesg | tail   # was it short of memory?" if status == -signal.SIGKILL else ""
+    # faulthandler has written the stack of a crash to standard error, innermost first.
+    crash = [frame_at(file, int(line), function) for file, line, function in _CRASH.findall(run.trace.errors.text())]
+    stack = tuple(_places([frame.as_dict() for frame in reversed(crash)], own=True)) if status < 0 else ()
+    last = run.trace.errors.last_lines(3) if not stack else []
     return Finding(
         id=id_,
         title=title,
         status="fail",
         detail=f"the process ended with {how}" + (f"; its last words: {' / '.join(last)}" if last else ""),
         consequence=consequence,
-        mend=hint.strip(),
+        mend="dmesg | tail   # was it short of memory?" if status == -signal.SIGKILL else "",
+        place=stack[-1] if stack else None,
+        stack=stack,
     )
 
 
@@ -115,7 +123,7 @@ def _cut(run: Gathered) -> Finding:
     """Still not done at the time limit: where it waits, from the task of the run or the main thread."""
     frames, how = waiting_place(run.trace.stacks)
     stack = tuple(_places(frames, own=True))
-    under_way = [call for call in run.calls if call.failure]
+    under_way = [call for call in run.calls if call.abandoned]
     detail = f"not done after {run.trace.cut:g} s" + (" of loading" if run.trace.cut_during == "load" else "")
     if stack:
         inner = frames[-1]

@@ -91,14 +91,14 @@ def _figures(figures: dict[str, Any]) -> str:
     """The figures of a run in one line."""
     shown = []
     for key, words in (
-        ("calls", "{} calls"),
+        ("calls", "calls: {}"),
         ("prompt_tokens", "{} tokens in"),
         ("completion_tokens", "{} out"),
-        ("run_seconds", "{} s in all"),
-        ("model_seconds", "{} s of it waiting for the model"),
-        ("cpu_seconds", "{} s of CPU"),
+        ("run_seconds", "{:.2f} s in all"),
+        ("model_seconds", "{:.2f} s of it with the model"),
+        ("cpu_seconds", "{:.2f} s of CPU"),
     ):
-        if figures.get(key) is not None:
+        if figures.get(key):
             shown.append(words.format(figures[key]))
     if "line" in figures:
         shown.insert(0, f"sample of line {figures['line']}")

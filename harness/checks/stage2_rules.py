@@ -67,9 +67,9 @@ def calls(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
     if run.trace.event("started") is None:
         return None
     made = run.generations
-    failed = [call for call in made if not call.ok]
+    failed = [call for call in made if not call.ok and not call.abandoned]
     if not made:
-        if run.trace.event("returned") is None:
+        if run.trace.event("returned") is None or _strays(run):
             return None
         return Finding(
             id="run.calls",
@@ -167,7 +167,7 @@ def left_behind(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: A
 
 def elsewhere(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
     """Calls go to the server that the framework names."""
-    strays = [(origin, call) for origin, call in run.seen if origin != run.proxy_origin and call.is_generation]
+    strays = _strays(run)
     if not strays:
         return None
     origin, call = strays[0]
@@ -179,6 +179,10 @@ def elsewhere(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG
         consequence="A framework doesn't see such calls: nothing is trained on them, and their cost is real.",
         mend="take base_url from run()'s arguments, or OPENAI_BASE_URL from the environment",
     )
+
+
+def _strays(run: Gathered) -> list[tuple[str, Call]]:
+    return [(origin, call) for origin, call in run.seen if origin != run.proxy_origin and call.is_generation]
 
 
 def output(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001

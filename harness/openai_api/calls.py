@@ -33,6 +33,7 @@ class Call:
         messages: number of messages in the request.
         status: HTTP status; None where no answer came.
         failure: why there is no whole answer, in a sentence.
+        abandoned: the agent didn't wait for the end of the answer.
         started: seconds after the run began.
         seconds: to the last byte.
         first_token_seconds: to the first output of the model, for streams.
@@ -55,6 +56,7 @@ class Call:
     streamed: bool
     first_token_seconds: float | None
     reply: Reply | None
+    abandoned: bool = False
     request: Any = field(default=None, repr=False)
     response: Any = field(default=None, repr=False)
 
@@ -97,6 +99,7 @@ class Reader:
         self._request = _json(request)
         self._status: int | None = None
         self._failure = ""
+        self._abandoned = False
         self._first: float | None = None
         self._stream: StreamReader | None = None
         self._decoder = Decoder()
@@ -127,6 +130,11 @@ class Reader:
         """No answer came, or it broke off."""
         self._failure = self._failure or why
 
+    def abandoned(self, why: str) -> None:
+        """The agent hung up before the answer was there."""
+        self._abandoned = not self._failure
+        self.failed(why)
+
     def call(self) -> Call:
         """The whole record, once the last byte is there or the call has failed."""
         seconds = time.monotonic() - self._started
@@ -154,6 +162,7 @@ class Reader:
             self._stream is not None,
             self._first,
             reply,
+            self._abandoned,
             self._request,
             response,
         )

@@ -190,14 +190,14 @@ class _Connection:
         try:
             await asyncio.wait({forward, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not forward.done():
-                reader.failed("the agent broke the call off")
+                reader.abandoned("the agent broke the call off")
                 raise ConnectionResetError
             await forward
         except asyncio.CancelledError:
-            reader.failed("the run was cut while the call was under way")
+            reader.abandoned("the run was cut while the call was under way")
             raise
         except ConnectionError:
-            reader.failed("the agent broke the call off")
+            reader.abandoned("the agent broke the call off")
             raise
         finally:
             for task in (forward, gone):
@@ -213,10 +213,12 @@ class _Connection:
     async def _forward(self, request: h11.Request, body: bytes, reader: Reader) -> None:
         endpoint = self._proxy.endpoint
         url = endpoint.origin + request.target.decode()
-        # Only bytes that httpx takes apart: the pairs go on as they came, in their order.
-        headers = [
-            (name, self._real_key(name, value)) for name, value in request.headers if name.decode() not in _ONE_HOP
-        ]
+        headers = [(name, value) for name, value in request.headers if name.decode() not in _ONE_HOP | _KEYS]
+        # A server that wants no key gets none: an empty one is no legal header.
+        if key := endpoint.api_key.encode():
+            given = {name for name, _ in request.headers}
+            headers += [(b"authorization", b"Bearer " + key)] if b"authorization" in given else []
+            headers += [(b"x-api-key", key)] if b"x-api-key" in given else []
         headers.append((b"accept-encoding", b"identity"))
         begun = False
         try:
@@ -236,12 +238,6 @@ class _Connection:
             if begun:
                 raise ConnectionAbortedError(why) from error  # cut the agent's connection as the server cut ours
             await self._refuse(502, why)
-
-    def _real_key(self, name: bytes, value: bytes) -> bytes:
-        if name.decode() not in _KEYS:
-            return value
-        key = self._proxy.endpoint.api_key.encode()
-        return b"Bearer " + key if name == b"authorization" else key
 
 
 def _passed_on(response: Any) -> list[tuple[bytes, bytes]]:
