@@ -58,19 +58,24 @@ def unreachable(error: Exception) -> DockerUnreachable:
     return DockerUnreachable(f"The Docker daemon doesn't answer: {text[:200]}")
 
 
-def _context_host() -> str | None:
-    """The address of the current Docker context, which the SDK does not read by itself; None for the default one."""
+def context_name() -> str:
+    """The current Docker context; Buildx has a builder of the same name that works inside the engine itself."""
     if os.environ.get("DOCKER_HOST"):
-        return None
+        return "default"
     folder = Path(os.environ.get("DOCKER_CONFIG", "~/.docker")).expanduser()
     try:
-        name = os.environ.get("DOCKER_CONTEXT") or json.loads((folder / "config.json").read_text()).get(
-            "currentContext"
-        )
-    except (OSError, ValueError):
+        name = os.environ.get("DOCKER_CONTEXT") or json.loads((folder / "config.json").read_text())["currentContext"]
+    except (OSError, ValueError, KeyError):
+        return "default"
+    return str(name) or "default"
+
+
+def _context_host() -> str | None:
+    """The address of the current Docker context, which the SDK does not read by itself; None for the default one."""
+    name = context_name()
+    if name == "default":
         return None
-    if not name or name == "default":
-        return None
+    folder = Path(os.environ.get("DOCKER_CONFIG", "~/.docker")).expanduser()
     for meta in sorted((folder / "contexts" / "meta").glob("*/meta.json")):
         try:
             context = json.loads(meta.read_text())

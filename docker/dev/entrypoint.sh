@@ -1,0 +1,85 @@
+#!/bin/bash
+# entrypoint.sh head|worker|dev     a node of our Ray cluster, in the foreground
+# entrypoint.sh COMMAND...          anything else runs as it is given
+#
+#   head     control store, dashboard, and a node; ends when Ray ends
+#   worker   a node; joins again when the head was restarted
+#   dev      a node without CPUs, so that drivers run here and their tasks elsewhere; joins again likewise
+#
+# Never `ray stop`: it ends every Ray process that it can see.
+set -eu
+
+readonly port=6379 dashboard_port=8265
+# How long a node that lost its head keeps trying before it ends and joins anew.
+export RAY_gcs_rpc_server_reconnect_timeout_s=${RAY_gcs_rpc_server_reconnect_timeout_s:-20}
+
+main() {
+    add_user
+    start_relay
+    case ${1:-} in
+    head) exec ray start --head --port "$port" --dashboard-host 0.0.0.0 --dashboard-port "$dashboard_port" \
+        --include-dashboard true "${common[@]}" ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"} ;;
+    worker) stay_joined ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"} ;;
+    dev) stay_joined --num-cpus 0 --num-gpus 0 ;;
+    *) exec "$@" ;;
+    esac
+}
+
+# ssh and others refuse a user that has no entry; nothing in /etc is touched.
+add_user() {
+    id=$(id -u)
+    if ! getent passwd "$id" >/dev/null 2>&1 && [ -w /var/lib/extrausers/passwd ]; then
+        echo "dev:x:$id:$(id -g)::$HOME:/bin/bash" >>/var/lib/extrausers/passwd
+    fi
+}
+
+# A model server on the host's own loopback, reached through a socket (docker/compose/host-relay.yaml).
+start_relay() {
+    [ -n "${DRYDOCK_RELAY_PORT:-}" ] || return 0
+    /opt/venv/bin/python /opt/drydock/relay.py --from-tcp "127.0.0.1:$DRYDOCK_RELAY_PORT" \
+        --to-unix /run/drydock-relay/host.sock &
+}
+
+# Ray puts objects into /dev/shm and warns, then slows down, where its store is larger than that.
+store_bytes() {
+    local bytes
+    bytes=$(df --block-size=1 --output=avail /dev/shm | tail -n 1)
+    echo $((bytes * 8 / 10))
+}
+
+# Joins the head's cluster and, when this node's Ray has ended, waits for the head and joins again.
+stay_joined() {
+    local node=""
+    trap 'end_node "$node"; exit 0' TERM INT
+    while true; do
+        wait_for_head
+        ray start --address "${RAY_ADDRESS:-ray-head:$port}" "${common[@]}" "$@" &
+        node=$!
+        # A signal interrupts `wait` too; what comes after it then is the trap.
+        wait "$node" || true
+        node=""
+        echo "drydock: this node has left the cluster; it joins again as soon as the head answers"
+        nap
+    done
+}
+
+wait_for_head() {
+    local address=${RAY_ADDRESS:-ray-head:$port}
+    until (exec 3<>"/dev/tcp/${address%:*}/${address##*:}") 2>/dev/null; do nap; done
+}
+
+# In the background, because bash acts on a signal only between two commands.
+nap() {
+    sleep 0.5 &
+    wait $! || true
+}
+
+end_node() {
+    [ -n "$1" ] || return 0
+    kill -TERM "$1" 2>/dev/null || return 0
+    wait "$1" || true
+}
+
+address=$(hostname -i 2>/dev/null | awk '{print $1}')
+common=(--block --disable-usage-stats --node-ip-address "${address:-127.0.0.1}" --object-store-memory "$(store_bytes)")
+main "$@"

@@ -1,0 +1,179 @@
+"""The images of the stack: found by the hash of their content, else built.
+
+    images = ensure_images(client, settings)
+    images.dev          reference of the image of ``dev`` and every Ray node
+    images.inference    reference of the engine's image, None with ENGINE=external
+
+How one stands on another::
+
+    base (registry or bootstrap)  ->  llamacpp | vllm
+    base, or FRAMEWORK=           ->  node  ->  user, where there is something to install  ->  dev
+
+``node`` is Python with Ray and the debugging tools; ``dev`` puts the harness itself on top, last, so that a change of
+it costs a second and not the reinstallation of the user's project.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from harness import console
+from harness.settings import Settings
+from harness.stack.images import context
+from harness.stack.images.base import ensure_base
+from harness.stack.images.build import NAMESPACE_LABEL, BuiltImage, Recipe, build, existing
+from harness.stack.images.catalogue import Catalogue, load_catalogue
+from harness.stack.images.fingerprint import Fingerprint, fingerprint
+from harness.stack.images.framework import ensure_framework
+from harness.stack.images.host_config import HostConfig, read_host_config
+from harness.stack.images.ledger import Removed, remove_build_cache
+from harness.stack.images.pip_config import locked_wheels
+from harness.stack.images.user import find_user_project
+
+__all__ = [
+    "BuiltImage",
+    "Fingerprint",
+    "Images",
+    "Removed",
+    "ensure_images",
+    "fingerprint",
+    "image_references",
+    "remove_build_cache",
+    "remove_images",
+]
+
+
+@dataclass(frozen=True)
+class Images:
+    """References of the images that the stack runs.
+
+    Attributes:
+        fresh: kinds that were built or pulled just now; empty when everything was there.
+    """
+
+    dev: str
+    inference: str | None
+    fresh: tuple[str, ...]
+    seconds: float
+
+
+class _Builder:
+    """The images of one call; this machine's configuration is read only if something has to be built."""
+
+    def __init__(self, client: Any, settings: Settings, catalogue: Catalogue) -> None:
+        self.client = client
+        self.settings = settings
+        self.catalogue = catalogue
+        self.fresh: list[str] = []
+        self._host: HostConfig | None = None
+
+    @property
+    def host(self) -> HostConfig:
+        if self._host is None:
+            self._host = read_host_config(self.settings)
+            for server in self._host.local_servers:
+                console.note(f"builds use this machine's network, because {server} is on its loopback")
+        return self._host
+
+    def note(self, kind: str, image: BuiltImage) -> BuiltImage:
+        if image.fresh:
+            self.fresh.append(kind)
+        return image
+
+    def base(self) -> BuiltImage:
+        return self.note("base", ensure_base(self.client, self.settings, self.catalogue, lambda: self.host))
+
+    def catalogued(
+        self, kind: str, base: BuiltImage, title: str, extra: list[context.Entry] | None = None, **more: Any
+    ) -> BuiltImage:
+        """An image of the catalogue, built if there is none of that content."""
+        spec = self.catalogue.images[kind]
+        entries = sorted([*context.entries_for(self.catalogue, spec), *(extra or [])], key=lambda entry: entry.path)
+        recipe = Recipe(kind, base.reference, base.id, entries, **more)
+        if found := existing(self.client, recipe.tag(self.settings.namespace)):
+            return found
+        locks = [self.catalogue.root / "docker" / "locks" / f"{name}.txt" for name in spec.locks]
+        wheels = locked_wheels(list(self.host.wheel_folders), locks)
+        return self.note(kind, build(self.client, self.settings, recipe, self.host, wheels, title))
+
+
+def ensure_images(client: Any, settings: Settings, catalogue: Catalogue | None = None) -> Images:
+    """Find or build the images that these settings need; nothing is built that did not change.
+
+    Args:
+        client: a connected Docker client (docker_engine.connect).
+        catalogue: by default the clone's own.
+
+    Raises:
+        BadSetting: REQUIREMENTS or FRAMEWORK_SRC can't be installed from.
+        RequirementsConflict: the user's project asks for what the image must not have.
+        FrameworkRefused: FRAMEWORK's Python or Ray won't do.
+        ImageUnavailable, BaseUnavailable: nothing to build on.
+        BuildFailed: and its subclasses, by cause; carries the last lines of the build.
+        NoSpace: a disk became full.
+    """
+    started = time.monotonic()
+    builder = _Builder(client, settings, catalogue or load_catalogue())
+    project = find_user_project(settings)
+    inference = None
+    base = None
+    if settings.engine != "external":
+        base = builder.base()
+        inference = builder.catalogued(settings.engine, base, f"image of the inference server ({settings.engine})")
+    if settings.framework:
+        ground = builder.note("framework", ensure_framework(client, settings, settings.framework))
+    else:
+        ground = base or builder.base()
+    image = builder.catalogued(
+        "node",
+        ground,
+        "image of the Ray nodes (Python, Ray, debugging tools)",
+        args={"GROUND": "framework" if settings.framework else "base"},
+    )
+    if project is not None:
+        image = builder.catalogued(
+            "user",
+            image,
+            f"your project: {project.described}",
+            extra=project.counted,
+            args={"EDITABLE": " ".join(project.editable)},
+            uncounted=project.uncounted,
+        )
+    dev = builder.catalogued("dev", image, "image of dev (the harness)")
+    return Images(
+        dev=dev.reference,
+        inference=inference.reference if inference else None,
+        fresh=tuple(builder.fresh),
+        seconds=time.monotonic() - started,
+    )
+
+
+def image_references(client: Any, settings: Settings) -> list[str]:
+    """Names of all images of our namespace in this engine, of this and earlier versions."""
+    found = client.images.list(filters={"label": f"{NAMESPACE_LABEL}={settings.namespace}"})
+    return sorted({tag for image in found for tag in image.tags if tag.startswith(f"{settings.namespace}/")})
+
+
+def remove_images(client: Any, settings: Settings) -> list[str]:
+    """Remove all our images; returns their names. Pulled images stay: they may be somebody else's too.
+
+    Raises:
+        docker.errors.APIError: a container still uses one.
+    """
+    removed = []
+    # Those that stand on others first.
+    order = {"dev": 0, "user": 1, "node": 2, "base": 4}
+
+    def rank(name: str) -> int:
+        return order.get(name.rpartition("/")[2].partition(":")[0], 3)
+
+    for name in sorted(image_references(client, settings), key=rank):
+        client.images.remove(name)
+        removed.append(name)
+    ours = {"label": f"{NAMESPACE_LABEL}={settings.namespace}", "dangling": True}
+    for image in client.images.list(all=True, filters=ours):
+        client.images.remove(image.id)
+        removed.append(image.short_id)
+    return removed

@@ -1,0 +1,117 @@
+"""The base image: pulled by digest where a registry answers, made from Debian's packages where none does."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import docker.errors
+import docker.utils
+import requests.exceptions
+
+from harness import console, docker_engine
+from harness.errors import BaseUnavailable, ImageUnavailable
+from harness.settings import Settings
+from harness.stack.images import bootstrap, context
+from harness.stack.images.build import IMAGE_LABEL, NAMESPACE_LABEL, BuiltImage, Recipe, build, existing
+from harness.stack.images.catalogue import Catalogue, mirrored
+from harness.stack.images.host_config import HostConfig
+
+# A registry that is there answers in well under a second; a network that swallows packets never does.
+PROBE_SECONDS = 5
+# Silence between two messages of a pull, not the pull's duration.
+PULL_SECONDS = 120
+
+
+def ensure_base(client: Any, settings: Settings, catalogue: Catalogue, host: Callable[[], HostConfig]) -> BuiltImage:
+    """The image that all others stand on.
+
+    ``BASE=registry`` pulls, ``BASE=bootstrap`` makes, ``BASE=auto`` takes what is here already, else asks the registry
+    and makes one where it doesn't answer. ``host`` is called only if something has to be made.
+
+    Raises:
+        BaseUnavailable: neither way works.
+    """
+    made = f"{settings.namespace}/base:{context.digest([], *bootstrap.facts(catalogue.base))}"
+    if settings.base == "bootstrap":
+        return existing(client, made) or _bootstrap(client, settings, catalogue, host(), made)
+    pulled_name = mirrored(catalogue.base.image, settings.image_mirror)
+    if (pulled := _on_pulled(client, catalogue, pulled_name)) and (
+        found := existing(client, pulled.tag(settings.namespace))
+    ):
+        return found
+    if settings.base == "auto":
+        if found := existing(client, made):
+            return found
+        if not registry_answers(pulled_name):
+            console.note("no image registry answers; the base image is made here from Debian packages")
+            return _bootstrap(client, settings, catalogue, host(), made)
+    pull(pulled_name)
+    recipe = _on_pulled(client, catalogue, pulled_name)
+    assert recipe is not None
+    return build(client, settings, recipe, host(), [], "base image, on the registry's")
+
+
+def registry_answers(image: str) -> bool:
+    """Whether the registry of an image can be asked for it now, by the engine, which is who would pull it."""
+    try:
+        # A connection of its own: the shared one waits longer than a person would.
+        asked = docker_engine.connect(timeout=PROBE_SECONDS)
+        try:
+            asked.images.get_registry_data(image)
+        finally:
+            asked.close()
+    except (docker.errors.APIError, requests.exceptions.RequestException):
+        return False
+    return True
+
+
+def pull(image: str) -> None:
+    """Pull an image by its full name, with progress.
+
+    Raises:
+        ImageUnavailable: it can't be pulled.
+    """
+    try:
+        with console.step(f"pulling {image.partition('@')[0]}") as step:
+            patient = docker_engine.connect(timeout=PULL_SECONDS)
+            for event in patient.api.pull(*_name_and_tag(image), stream=True, decode=True):
+                if "error" in event:
+                    raise docker.errors.APIError(event["error"])
+                step.update(" ".join(filter(None, (event.get("id"), event.get("status"), event.get("progress")))))
+    except (docker.errors.APIError, requests.exceptions.RequestException) as error:
+        raise ImageUnavailable(
+            f"The image {image} can't be pulled: {getattr(error, 'explanation', None) or error}",
+            mend="make up IMAGE_MIRROR=HOST/PATH   # a mirror that this machine reaches",
+        ) from None
+
+
+def _name_and_tag(image: str) -> tuple[str, str]:
+    """An image's name and its digest, or its tag where it has no digest, as the engine takes them."""
+    name, tag = docker.utils.parse_repository_tag(image)
+    if "@" in image:
+        name, _ = docker.utils.parse_repository_tag(name)
+    return name, tag or "latest"
+
+
+def _on_pulled(client: Any, catalogue: Catalogue, image: str) -> Recipe | None:
+    """The recipe on the pulled image, None as long as that isn't here."""
+    found = docker_engine.image_id(client, image)
+    if found is None:
+        return None
+    spec = catalogue.images["base"]
+    return Recipe(
+        "base", image, found, context.entries_for(catalogue, spec), {"PACKAGES": " ".join(catalogue.base.packages)}
+    )
+
+
+def _bootstrap(client: Any, settings: Settings, catalogue: Catalogue, host: HostConfig, reference: str) -> BuiltImage:
+    if settings.base == "auto" and shutil.which("mmdebstrap") is None:
+        raise BaseUnavailable(
+            "No image registry answers, and there is no mmdebstrap to make a base image with.",
+            mend=f"{bootstrap.INSTALL}\nmake up IMAGE_MIRROR=HOST/PATH   # or a mirror of the registry",
+        )
+    labels = {IMAGE_LABEL: "base", NAMESPACE_LABEL: settings.namespace}
+    bootstrap.make_base(settings, catalogue.base, host.apt, reference, labels)
+    return BuiltImage(reference, client.images.get(reference).id, fresh=True)

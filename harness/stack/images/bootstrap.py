@@ -1,0 +1,171 @@
+"""The base image made from Debian's packages, for machines that no image registry can be reached from.
+
+Bit for bit the same twice from the same packages: every file carries one fixed time, and what differs from run to run
+(logs, caches, lists, machine id) is left out. Names of mirrors are left out too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness import console, docker_engine
+from harness.errors import BaseUnavailable, NoSpace
+from harness.settings import Settings
+from harness.stack.images import archive
+from harness.stack.images.apt_config import AptConfig
+from harness.stack.images.catalogue import BaseSpec
+
+PROBE_SECONDS = 10
+LOAD_SECONDS = 300
+# Part of the tag: a change of what is done below makes another image.
+VERSION = "1"
+_NOT_KEPT = [
+    "etc/resolv.conf",
+    "etc/hostname",
+    "etc/apt/sources.list",
+    "var/log/*",
+    "var/cache/apt/*",
+    "var/lib/apt/lists/*",
+    "var/cache/ldconfig/aux-cache",
+    "var/cache/debconf/*-old",
+    "var/lib/dpkg/*-old",
+    "tmp/*",
+    "run/*",
+]
+_DOCUMENTATION = ["path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright"] + [
+    f"path-exclude=/usr/share/{name}/*" for name in ("man", "info", "locale", "lintian", "linda")
+]
+INSTALL = "scripts/install-docker.sh --with-mmdebstrap"
+
+
+def facts(spec: BaseSpec) -> list[str]:
+    """Everything that decides what comes out, for the tag."""
+    return [
+        VERSION,
+        spec.suite,
+        str(spec.source_date_epoch),
+        *spec.packages,
+        archive.architecture(),
+        *_NOT_KEPT,
+        *_DOCUMENTATION,
+    ]
+
+
+def make_base(settings: Settings, spec: BaseSpec, apt: AptConfig, reference: str, labels: dict[str, str]) -> None:
+    """Make the base image and load it into the engine.
+
+    Raises:
+        BaseUnavailable: there is no mmdebstrap, or it failed.
+    """
+    program = shutil.which("mmdebstrap")
+    if program is None:
+        raise BaseUnavailable(
+            "No image registry answers, and there is no mmdebstrap to make a base image with.", mend=INSTALL
+        )
+    folder = settings.state_dir / "builds"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="base-", dir=folder) as name,
+        console.step("base image, from Debian packages") as step,
+    ):
+        layer = Path(name) / "layer.tar"
+        _debootstrap(program, spec, _with_working_security(apt, spec.suite), layer, folder / "base.log", step)
+        config = archive.configuration(
+            archive.layer_digest(layer),
+            spec.source_date_epoch,
+            labels,
+            f"mmdebstrap {spec.suite} {' '.join(spec.packages)}",
+        )
+        step.update("loading it into Docker")
+        # The SDK's types know only files here; requests, below it, takes an iterator as well and sends it as it comes.
+        blocks: Any = archive.image_archive(layer, config, reference)
+        docker_engine.connect(timeout=LOAD_SECONDS).images.load(blocks)
+
+
+def _debootstrap(program: str, spec: BaseSpec, apt: AptConfig, layer: Path, log_file: Path, step: console.Step) -> None:
+    """Run mmdebstrap; its messages become the step's detail and a log file."""
+    command = [program, "--variant=minbase", "--format=tar", f"--include={','.join(spec.packages)}"]
+    command += [f"--dpkgopt={option}" for option in [*_DOCUMENTATION, "force-unsafe-io"]]
+    command += [f"--aptopt={option}" for option in ('APT::Install-Recommends "false"', "Acquire::Retries 3")]
+    # Host settings are for this run only: the file that mmdebstrap keeps options in is replaced at the end.
+    command += [f'--aptopt={name} "{value}"' for name, value in sorted(apt.settings.items())]
+    kept = layer.with_name("keep-apt.conf")
+    kept.write_text('APT::Install-Recommends "false";\n', encoding="utf-8")
+    command += [f"--customize-hook=copy-in {kept.parent}/keep-apt.conf /etc/apt/apt.conf.d"]
+    command += ['--customize-hook=cd "$1" && mv etc/apt/apt.conf.d/keep-apt.conf etc/apt/apt.conf.d/99mmdebstrap']
+    command += [f'--customize-hook=cd "$1" && rm -rf {" ".join(_NOT_KEPT)} && : > etc/machine-id']
+    command += [spec.suite, str(layer)]
+    if apt.archive:
+        sources = layer.with_name("sources.list")
+        sources.write_text(apt.sources(spec.suite), encoding="utf-8")
+        command.append(str(sources))
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(spec.source_date_epoch), "LC_ALL": "C.UTF-8"}
+    lines: list[str] = []
+    with (
+        log_file.open("w", encoding="utf-8") as written,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                written.write(line)
+                lines.append(line.rstrip())
+                step.update(line.removeprefix("I: ").strip())
+        except BaseException:
+            _end(process)
+            raise
+    if process.returncode != 0:
+        _explain(lines, log_file, apt)
+
+
+def _explain(lines: list[str], log_file: Path, apt: AptConfig) -> None:
+    text = "\n".join(lines)
+    if "No space left on device" in text:
+        raise NoSpace("The disk became full while the base image was made.")
+    errors = [line.lstrip("E: ") for line in lines if line.startswith(("E: ", "Err:", "  "))] or lines[-1:]
+    mend = f"less {log_file}   # the whole log"
+    if "fetch" in text or "resolve" in text or "Unable to connect" in text:
+        mend = "make up DEBIAN_MIRROR=http://MIRROR/debian   # one that this machine reaches" + (
+            "" if apt.archive else "\n" + mend
+        )
+    raise BaseUnavailable(f"The base image could not be made from Debian's packages: {(errors or ['?'])[0]}", mend=mend)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """mmdebstrap removes its half-made system when it is told to stop."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _with_working_security(apt: AptConfig, suite: str) -> AptConfig:
+    """Leave security updates out where a mirror set by hand doesn't have them under the usual name; and say so."""
+    if not apt.security or not apt.archive or apt.security != f"{apt.archive}-security":
+        return apt
+    try:
+        with urllib.request.urlopen(f"{apt.security}/dists/{suite}-security/InRelease", timeout=PROBE_SECONDS):
+            return apt
+    except (urllib.error.HTTPError, ValueError):
+        console.warn("the Debian mirror has no security updates beside it; the base image is made without them")
+        return replace(apt, security=None)
+    except OSError:
+        return apt  # it may be reachable through apt's own proxy only; apt will tell

@@ -1,0 +1,90 @@
+"""What the end of a build's log says about the cause, and the mend for it."""
+
+from __future__ import annotations
+
+import re
+
+from harness.errors import (
+    BuildFailed,
+    DownloadMismatch,
+    DrydockError,
+    FrameworkRefused,
+    NoSpace,
+    PackagesUnreachable,
+    RequirementsConflict,
+)
+
+SHOWN_LINES = 20
+# A script inside a build says by this that it will not go on, and why; docker/node/environment.py writes it.
+REFUSED = re.compile(r"DRYDOCK-REFUSED: (.*)")
+_NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+_MISMATCH = re.compile(r"DO NOT MATCH THE HASHES|Hash Sum mismatch|hashes are required", re.IGNORECASE)
+_CERTIFICATE = re.compile(
+    r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|certificate verification failed", re.IGNORECASE
+)
+_NETWORK = re.compile(
+    r"Temporary failure (?:in name resolution|resolving)|Could not resolve|Name or service not known|Connection refused"
+    r"|Network is unreachable|Connection timed out|Read timed out|ConnectTimeout|NewConnectionError|No route to host"
+    r"|Unable to connect to|Failed to fetch|ProxyError",
+    re.IGNORECASE,
+)
+_CONFLICT = re.compile(r"conflicting dependencies|ResolutionImpossible|Cannot install ")
+_NO_VERSION = re.compile(
+    r"(?:Could not find a version that satisfies the requirement|No matching distribution found for) (.+)"
+)
+
+
+def explain(kind: str, lines: list[str], log: str) -> DrydockError:
+    """The error for a build that failed.
+
+    Args:
+        kind: which image.
+        lines: everything the build printed.
+        log: the file that holds the same, for the mend.
+    """
+    text = "\n".join(lines[-400:])
+    tail = "\n".join(line for line in lines if line.strip() and not line.startswith("ERROR: [")).splitlines()[
+        -SHOWN_LINES:
+    ]
+    shown = "\n".join(tail)
+    if refused := REFUSED.search(text):
+        return FrameworkRefused(refused[1])
+    if _NO_SPACE.search(text):
+        return NoSpace(f"The disk became full while the image `{kind}` was built.")
+    if _CONFLICT.search(text) and kind in ("user", "node"):
+        return _conflict(text)
+    if _MISMATCH.search(text):
+        return DownloadMismatch(f"A package for the image `{kind}` is not the file that the lock names.", logs=shown)
+    if _CERTIFICATE.search(text):
+        return PackagesUnreachable(
+            f"The image `{kind}` could not be built: a server's certificate isn't trusted.",
+            mend="SSL_CERT_FILE=/path/to/ca.pem make up   # the bundle that has your network's own authority",
+            logs=shown,
+        )
+    if _NETWORK.search(text):
+        return PackagesUnreachable(
+            f"The image `{kind}` could not be built: a server with packages doesn't answer.",
+            mend="make doctor TOPIC=network   # which one; then set DEBIAN_MIRROR=, pip's index-url or a proxy",
+            logs=shown,
+        )
+    if missing := _NO_VERSION.search(text):
+        return BuildFailed(
+            f"The image `{kind}` could not be built: no package index has {missing[1].strip()}.",
+            mend=f"less {log}   # the whole log",
+            logs=shown,
+        )
+    return BuildFailed(f"The image `{kind}` could not be built.", mend=f"less {log}   # the whole log", logs=shown)
+
+
+def _conflict(text: str) -> RequirementsConflict:
+    """Both sides of what pip could not reconcile."""
+    cause = re.search(r"The conflict is caused by:\n((?:[ \t]+.*\n)+)", text + "\n")
+    sides = [line.strip() for line in (cause[1] if cause else "").splitlines() if line.strip()]
+    if not sides:
+        sides = [match[0] for match in re.finditer(r"Cannot install .*", text)][:1]
+    ours = [side for side in sides if "(constraint)" in side]
+    theirs = [side for side in sides if side not in ours]
+    what = "; ".join([*theirs, *ours]).replace("The user requested (constraint)", "this image keeps to")
+    return RequirementsConflict(
+        f"Your project's requirements can't be met: {what.replace('The user requested', 'it asks for')}."
+    )
