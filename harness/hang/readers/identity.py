@@ -1,0 +1,175 @@
+"""Who a process is: its rank and role, from a file's name, a heading, its command line and its stacks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from harness.hang.model import Process, Role
+
+_RANK_FILE = re.compile(r"(?:^|[^a-z])rank[_.\-]?(\d{1,7})(?!\d)", re.IGNORECASE)
+_CHILD_FILE = re.compile(r"child[_.\-]?(\d{1,10})", re.IGNORECASE)
+_PID_FILE = re.compile(r"(?:^|[_.\-/])(?:pid[_.\-]?)?(\d{2,10})(?:\.(?:json|txt|log|out))?$", re.IGNORECASE)
+_SECOND_SAMPLE = re.compile(r"\.([2-9])\.(?:json|txt|log)$")
+_NAMED = re.compile(r"^(driver|server|launcher|worker)(?:[_.\-:]?(\d+))?\b", re.IGNORECASE)
+_RANK_ARGUMENT = re.compile(r"(?:^|[\s,;(])(?:--?)?(?:global[_-])?rank[= ](\d{1,7})(?!\S)", re.IGNORECASE)
+_LOCAL_RANK_ARGUMENT = re.compile(r"--?local[_-]rank[= ](\d{1,7})(?!\S)", re.IGNORECASE)
+
+_SERVER_COMMANDS = re.compile(
+    r"(?:vllm(?:\.entrypoints| serve)|VLLM::|vllm_ext|sglang\.launch_server|sglang::|areal\.[\w.]*(?:vllm|sglang)_server|xllamacpp|llama_cpp"
+    r"|llama-server|-m gateway|uvicorn|gunicorn|hypercorn|text-generation|trtllm-serve)"
+)
+_SERVER_PARTS = re.compile(r"VLLM::(?:EngineCore|Worker)|sglang::(?:scheduler|detokenizer)")
+_LAUNCHER_COMMANDS = re.compile(r"(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate(?:\.commands\.launch| launch)|deepspeed\.launcher|\bmpirun|\bsrun)\b")
+_RAY_WORKER = re.compile(r"^ray::|default_worker\.py")
+_RAY_SYSTEM = re.compile(r"(?:/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent|ray::DashboardAgent)")
+
+
+@dataclass(frozen=True)
+class NameParts:
+    """What a file's name says.
+
+    Attributes:
+        sample: 1, or 2 for ``rank0.2.json``.
+        role: of files that are called ``driver``, ``server``, ``launcher``, ``worker``.
+    """
+
+    rank: int | None = None
+    child: int | None = None
+    pid: int | None = None
+    sample: int = 1
+    role: Role = ""
+    stem: str = ""
+
+
+def read_name(name: str) -> NameParts:
+    """Take a file's name apart; folders above count too (``rank3/stack.txt``)."""
+    base = name.rpartition("/")[2]
+    rank = None
+    if match := _RANK_FILE.search(base) or _RANK_FILE.search(name):
+        rank = int(match[1])
+    child = _CHILD_FILE.search(base)
+    second = _SECOND_SAMPLE.search(base)
+    named = _NAMED.match(base)
+    role: Role = ""
+    pid = _PID_FILE.search(base) if rank is None and child is None else None
+    if named and rank is None:
+        role = named[1].lower()  # type: ignore[assignment]
+    return NameParts(
+        rank=rank,
+        child=int(child[1]) if child else None,
+        pid=int(pid[1]) if pid else None,
+        sample=int(second[1]) if second else 1,
+        role=role,
+        stem=_SECOND_SAMPLE.sub("", base).rsplit(".", 1)[0] if second else base.rsplit(".", 1)[0],
+    )
+
+
+def rank_in_command(command: str) -> int | None:
+    """A rank given as an argument (``--rank 3``, ``rank=3``)."""
+    match = _RANK_ARGUMENT.search(command)
+    return int(match[1]) if match else None
+
+
+def local_rank_in_command(command: str) -> int | None:
+    """A local rank given as an argument, as old launchers do."""
+    match = _LOCAL_RANK_ARGUMENT.search(command)
+    return int(match[1]) if match else None
+
+
+def role_by_command(command: str) -> Role:
+    """A role that the command line alone tells."""
+    if _RAY_WORKER.search(command):
+        return "worker"
+    if _SERVER_COMMANDS.search(command):
+        return "server"
+    if _LAUNCHER_COMMANDS.search(command):
+        return "launcher"
+    return ""
+
+
+def is_system(command: str) -> bool:
+    """Ray's own services: they wait by design and say nothing of a hang."""
+    return bool(_RAY_SYSTEM.search(command)) and not command.startswith("ray::")
+
+
+def name_all(processes: list[Process]) -> None:
+    """Give every process that has none an id, and every child its owner."""
+    _ranks_from_local(processes)
+    by_pid = {process.pid: process for process in processes if process.pid and process.role != "child"}
+    for process in processes:
+        parent = by_pid.get(process.ppid)
+        if process.role == "" and process.rank is None and parent is not None and parent is not process and not _leads(parent):
+            process.role = "child"
+        if process.role == "":
+            process.role = "rank" if process.rank is not None else role_by_command(process.command)
+    taken = {process.id for process in processes if process.id and process.role != "child"}
+    unnamed = [process for process in processes if not process.id and process.role != "child"]
+    # The part that answers HTTP is "the server"; its engine and workers are numbered beside it.
+    for process in sorted(unnamed, key=lambda process: bool(_SERVER_PARTS.search(process.command))):
+        if process.role == "rank" and process.rank is not None:
+            process.id = _free(f"rank{process.rank}", taken, process)
+        elif process.role in ("server", "driver", "launcher"):
+            process.id = _free(process.role, taken, process)
+        elif process.role == "worker":
+            process.id = _free(f"worker:{process.pid}", taken, process)
+    rest = [process for process in unnamed if not process.id]
+    # One process that is nothing else is the driver; several alike are workers of something that we don't know.
+    if len(rest) == 1 and "driver" not in taken and not _looks_distributed(rest[0]):
+        rest[0].role, rest[0].id = "driver", "driver"
+        taken.add("driver")
+        rest = []
+    for process in rest:
+        process.role = "worker"
+        process.id = _free(f"worker:{process.pid}", taken, process)
+    _name_children(processes, by_pid)
+
+
+def _name_children(processes: list[Process], by_pid: dict[int, Process]) -> None:
+    by_rank = {process.rank: process for process in processes if process.role == "rank"}
+    for process in processes:
+        if process.role != "child":
+            continue
+        owner = by_rank.get(process.rank) if process.rank is not None else by_pid.get(process.ppid)
+        if owner is not None:
+            process.owner = owner.id
+            process.rank = owner.rank
+        # A child belongs to its rank; without one it is a process that a person looks up by its number.
+        if not process.id:
+            process.id = f"rank{process.rank}" if process.rank is not None else f"worker:{process.pid}"
+
+
+def _ranks_from_local(processes: list[Process]) -> None:
+    """On one machine the local rank is the rank; with two machines it would name two processes alike."""
+    numbered = [process for process in processes if process.local_rank is not None and process.rank is None and process.role in ("", "rank")]
+    if len({process.local_rank for process in numbered}) == len(numbered) and not any(p.rank is not None for p in processes):
+        for process in numbered:
+            process.rank = process.local_rank
+
+
+def _leads(process: Process) -> bool:
+    """Whether its children are parts of the system of their own, not helpers."""
+    return process.role in ("launcher", "server") or role_by_command(process.command) in ("launcher", "server")
+
+
+def _looks_distributed(process: Process) -> bool:
+    return any(
+        frame.file.startswith("torch/distributed/") or frame.name.startswith(("c10d::", "nccl"))
+        for thread in process.threads
+        for frame in thread.stack.frames
+    )
+
+
+def _free(name: str, taken: set[str], process: Process) -> str:
+    """The name, or with what tells it from those that have it already."""
+    if name in taken:
+        for more in (process.host, process.container, str(process.pid)):
+            if more and f"{name}@{more}" not in taken and not name.startswith("worker:"):
+                name = f"{name}:{more}" if more == str(process.pid) and process.role != "rank" else f"{name}@{more}"
+                break
+        else:
+            base, count = name, 2
+            while name in taken:
+                name, count = f"{base}#{count}", count + 1
+    taken.add(name)
+    return name

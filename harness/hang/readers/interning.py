@@ -1,0 +1,49 @@
+"""Makes equal stacks, threads and thread lists one object each.
+
+Dumps of a big job are mostly the same bytes again and again. What has been parsed once is found again by its raw text,
+so that the second rank in a group costs a look-up instead of a parse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from harness.hang.model import Frame, Stack, Thread, Threads
+
+
+class Interner:
+    """One table for one input; not for use by two threads at once."""
+
+    def __init__(self) -> None:
+        self._by_raw: dict[Hashable, Stack] = {}
+        self._stacks: dict[tuple[Frame, ...], Stack] = {}
+        self._threads: dict[tuple[str, Stack, bool | None, bool], Thread] = {}
+        self._lists: dict[Threads, Threads] = {}
+
+    def stack(self, frames: Sequence[Frame]) -> Stack:
+        """The one stack with these frames."""
+        key = tuple(frames)
+        stack = self._stacks.get(key)
+        if stack is None:
+            stack = self._stacks[key] = Stack(key)
+        return stack
+
+    def by_raw(self, raw: Hashable, parse: Callable[[], Sequence[Frame]]) -> Stack:
+        """The stack that this text stands for; parsed only when the text is new."""
+        stack = self._by_raw.get(raw)
+        if stack is None:
+            stack = self._by_raw[raw] = self.stack(parse())
+        return stack
+
+    def thread(self, name: str, stack: Stack, active: bool | None, holds_gil: bool) -> Thread:
+        """The one thread that looks like this."""
+        key = (name, stack, active, holds_gil)
+        thread = self._threads.get(key)
+        if thread is None:
+            thread = self._threads[key] = Thread(*key)
+        return thread
+
+    def threads(self, threads: Sequence[Thread]) -> Threads:
+        """The one list of these threads."""
+        key = tuple(threads)
+        return self._lists.setdefault(key, key)

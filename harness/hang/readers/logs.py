@@ -1,0 +1,63 @@
+"""Picks out of log lines what bears on a hang: watchdogs, tracebacks, killed processes, missing resources."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from harness.hang.model import Hint
+
+_MOST_OF_A_KIND = 200
+
+# A cheap word that must be in the line, the kind, and the pattern; the pattern's named groups become numbers.
+_PATTERNS: list[tuple[str, str, re.Pattern[str]]] = [
+    ("WorkNCCL", "watchdog", re.compile(r"(?:\[Rank (?P<rank>\d+)\].*?)?WorkNCCL\(SeqNum=(?P<sequence>\d+), OpType=(?P<operation>\w+), NumelIn=(?P<inputs>\d+), NumelOut=(?P<outputs>\d+)")),
+    ("store based barrier", "store-barrier", re.compile(r"store based barrier.*?rank: (?P<rank>\d+).*?world_size=(?P<world>\d+), worker_count=(?P<joined>\d+)")),
+    ("clients joined", "init-timeout", re.compile(r"(?P<joined>\d+)/(?P<world>\d+) clients joined")),
+    ("mismatch between collectives", "fingerprint", re.compile(r"Detected mismatch between collectives on ranks.*?Rank (?P<rank>\d+) is running")),
+    ("Killed process", "oom", re.compile(r"[Oo]ut of memory.*?Killed process (?P<pid>\d+)")),
+    ("oom", "oom", re.compile(r"(?:oom-kill|OOMKilled|oom_kill)")),
+    ("still not local", "ray-lost", re.compile(r"still not local after (?P<seconds>\d+)s")),
+    ("died", "ray-died", re.compile(r"(?:[Aa] worker died|ActorDiedError|actor died|RayActorError|WorkerCrashedError)")),
+    ("can", "ray-resources", re.compile(r"(?:No available node types can fulfill|cannot be scheduled right now|can't be scheduled|cannot be scheduled|resource deadlock)")),
+    ("shared memory broadcast", "queue-wait", re.compile(r"No available shared memory broadcast block found in (?P<seconds>\d+)")),
+    ("NCCL version", "nccl-version", re.compile(r"NCCL version (?P<major>\d+)\.(?P<minor>\d+)\.(?P<patch>\d+)")),
+    ("Training", "finished", re.compile(r"Training (?:completes?d?|finished|done)\b")),
+]
+_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Warning)\b(?:: .*)?$")
+
+
+@dataclass
+class Hints:
+    """Collects hints line by line; ``source`` and ``rank`` say whose log is being read."""
+
+    found: list[Hint] = field(default_factory=list)
+    source: str = ""
+    rank: int | None = None
+    _counts: dict[tuple[str, int | None], int] = field(default_factory=dict)
+    _in_traceback: bool = False
+
+    def feed(self, line: str, rank: int | None = None) -> None:
+        """Look at one line that isn't part of a stack."""
+        rank = self.rank if rank is None else rank
+        if "Traceback (most recent call last)" in line:
+            self._in_traceback = True
+            return
+        if self._in_traceback:
+            if not line[:1].isspace() and _EXCEPTION.match(line):
+                self._in_traceback = False
+                self._add("traceback", line, rank, {})
+                return
+            if not line[:1].isspace():
+                self._in_traceback = False
+        for word, kind, pattern in _PATTERNS:
+            if word in line and (match := pattern.search(line)):
+                groups = match.groupdict()
+                numbers = {name: int(value) for name, value in groups.items() if value and value.isdigit()}
+                self._add(kind, line, numbers.get("rank", rank), numbers)
+
+    def _add(self, kind: str, line: str, rank: int | None, numbers: dict[str, int]) -> None:
+        key = (kind, rank)
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if self._counts[key] <= _MOST_OF_A_KIND and len(self.found) < 20_000:
+            self.found.append(Hint(kind, line.strip()[:400], rank, self.source, numbers))
