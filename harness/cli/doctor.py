@@ -44,8 +44,10 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
 
 def _leave(code: int) -> None:
     """End at once: at an ordinary exit Python waits for threads that wait for what never answers."""
-    for child in psutil.Process().children(recursive=True):
+    children = psutil.Process().children(recursive=True)
+    for child in children:
         child.kill()
+    psutil.wait_procs(children, timeout=0.2)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.doctor.probing import ask
+from harness.doctor.probing import ask, read
 from harness.errors import DockerMissing, DockerUnreachable, DrydockError
 from harness.settings import Settings
 
 # A daemon on this machine answers in milliseconds; one that is stopped never does.
 ENGINE_SECONDS = 2.0
+DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,9 @@ def gather_engine(settings: Settings) -> Engine:
 
         from harness import docker_engine
     except ImportError as error:
+        package = (error.name or str(error)).partition(".")[0]
         problem = DockerMissing(
-            f"The Python package {error.name} isn't installed, so Docker can't be asked.",
+            f"The Python package {package} isn't installed, so Docker can't be asked.",
             consequence="The stack can't be started or looked at from here.",
             mend="make venv   # in a clone\npip install 'drydock[stack]'",
         )
@@ -134,8 +138,13 @@ def is_elsewhere(address: str) -> bool:
 
 
 def explained(error: DrydockError, address: str) -> DrydockError:
-    """The same error; where the address was given by hand, nothing that we start helps, and the mend says so."""
-    by_hand = address and not address.startswith(("unix:///var/run/docker.sock", "unix:///run/docker.sock", "npipe:"))
+    """The error in other words where more is known: it is silent, or its address was given by hand.
+
+    In the latter case nothing that we start helps, and the mend says so.
+    """
+    if "timed out" in error.what:
+        error = DockerUnreachable(f"The Docker daemon doesn't answer within {ENGINE_SECONDS:.0f} s.")
+    by_hand = address and not address.startswith((DEFAULT_ADDRESS, "unix:///run/docker.sock", "npipe:"))
     if not by_hand or "may not talk" in error.what:
         return error
     reason = re.sub(r"^The Docker daemon ", "", error.what).rstrip(".")
@@ -148,10 +157,18 @@ def explained(error: DrydockError, address: str) -> DrydockError:
 
 
 def _address() -> tuple[str, str]:
-    """Name and address of the current context; the client itself knows how DOCKER_HOST and contexts combine."""
-    told = ask(["docker", "context", "inspect", "--format", "{{.Name}} {{.Endpoints.docker.Host}}"], ENGINE_SECONDS)
-    name, _, address = told.out.strip().partition(" ")
-    return (name, address) if told.good else ("", os.environ.get("DOCKER_HOST", ""))
+    """Name and address of the current context; the client is asked for a named one only, which takes its time."""
+    if host := os.environ.get("DOCKER_HOST"):
+        return "default", host
+    folder = Path(os.environ.get("DOCKER_CONFIG") or "~/.docker").expanduser()
+    try:
+        name = os.environ.get("DOCKER_CONTEXT") or json.loads(read(folder / "config.json") or "{}")["currentContext"]
+    except (ValueError, KeyError, TypeError):
+        name = "default"
+    if name in ("", "default"):
+        return "default", DEFAULT_ADDRESS
+    told = ask(["docker", "context", "inspect", "--format", "{{.Endpoints.docker.Host}}", name], ENGINE_SECONDS)
+    return name, told.out.strip()
 
 
 def _published(containers: list[dict[str, Any]]) -> dict[int, tuple[str, str]]:

@@ -15,7 +15,7 @@ from harness.models.progress import readable
 
 GB = 10**9
 # What each image takes while it is built, the build's own layers included.
-IMAGE_BYTES = {"base": 0.4 * GB, "node": 2.0 * GB, "dev": 0.2 * GB, "llamacpp": 0.8 * GB, "vllm": 6.0 * GB}
+IMAGE_BYTES = {"base": 0.4 * GB, "node": 1.5 * GB, "dev": 0.2 * GB, "llamacpp": 0.8 * GB, "vllm": 6.0 * GB}
 # Results, logs and the locks of the clone; images that are built still need room for containers and volumes.
 CLONE_BYTES = 0.2 * GB
 STANDING_BYTES = 1.0 * GB
@@ -75,7 +75,8 @@ def decide(places: Sequence[Place]) -> list[Finding]:
     findings = [finding for place in places for finding in _decide_right(place)]
     disks: dict[int, list[Place]] = {}
     for place in places:
-        disks.setdefault(place.device, []).append(place)
+        if not place.read_only:
+            disks.setdefault(place.device, []).append(place)
     for sharing in disks.values():
         findings += _decide_room(sharing)
     return findings

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.doctor.check import Check
 from harness.doctor.context import Context
+from harness.doctor.engine import Engine
 from harness.doctor.findings import Finding, note, ok, warn
 from harness.doctor.probing import Answer, ask, read
 
 NVIDIA = "0x10de"
 QUERY = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+# A driver that hangs makes every program that asks it hang.
+DRIVER_SECONDS = 1.5
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 
 
@@ -34,14 +37,15 @@ class Gpus:
     in_docker: bool | None
 
 
-def gather(runtimes: Iterable[str], *, engine_answers: bool) -> Gpus:
-    """Look at the PCI bus, the driver and the container toolkit's traces."""
+def gather(engine: Callable[[], Engine]) -> Gpus:
+    """Look at driver, PCI bus and traces of the container toolkit; the engine is asked last, it may be slow."""
+    listing = ask(QUERY, DRIVER_SECONDS)
     specifications = [path for folder in CDI_FOLDERS for path in Path(folder).glob("*nvidia*")]
     return Gpus(
         cards=sum(_is_card(device) for device in Path("/sys/bus/pci/devices").glob("*")),
-        listing=ask(QUERY, 2.5),
+        listing=listing,
         amd=Path("/dev/kfd").exists(),
-        in_docker=("nvidia" in runtimes or bool(specifications)) if engine_answers else None,
+        in_docker=("nvidia" in engine().runtimes or bool(specifications)) if engine().answers else None,
     )
 
 
@@ -100,8 +104,7 @@ def _short(line: str) -> str:
 
 
 def _gpus(context: Context) -> list[Finding]:
-    engine = context.engine()
-    return decide(gather(engine.runtimes, engine_answers=engine.answers))
+    return decide(gather(context.engine))
 
 
 CHECKS = (Check("gpu.found", _gpus),)

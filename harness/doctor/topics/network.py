@@ -7,6 +7,7 @@ import sys
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from harness.doctor.check import Check
 from harness.doctor.context import Context
@@ -14,6 +15,7 @@ from harness.doctor.engine import Engine
 from harness.doctor.findings import Finding, bad, note, ok, warn
 from harness.doctor.model import Model
 from harness.doctor.probing import Answer, ask
+from harness.doctor.topics.proxies import without_password
 from harness.errors import DrydockError
 from harness.settings import Settings
 
@@ -105,7 +107,17 @@ def gather_server(url: str, proxy: str | None) -> Reached:
     except urllib.error.HTTPError as error:
         return Reached(url, "" if error.code < 500 and error.code != 407 else f"HTTP {error.code} {error.reason}")
     except (OSError, ValueError) as error:
-        return Reached(url, reason_of(error))
+        return Reached(url, reason_of(error) + through(url))
+
+
+def through(url: str) -> str:
+    """The proxy that a request goes through, as the end of a sentence; "" for none."""
+    parts = urlsplit(url)
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or urllib.request.proxy_bypass(parts.hostname or ""):
+        return ""
+    return f" (through the proxy {without_password(proxy)})"
 
 
 def reason_of(error: Exception) -> str:
@@ -173,7 +185,7 @@ def decide_index(reached: Reached, missing: list[str]) -> list[Finding]:
     text = f"The Python package index doesn't give {reached.what}: {reached.reason}."
     if not missing:
         return [warn(text, "Everything that comes from it is here already; images can't be built anew.")]
-    consequence = f"{' and '.join(missing)} can't be made."
+    consequence = f"Without it these can't be had: {', '.join(missing)}."
     return [
         bad(
             text,
@@ -196,7 +208,7 @@ def gather_hub(settings: Settings) -> Reached:
     try:
         response = httpx2.head(endpoint, timeout=SERVER_SECONDS, follow_redirects=False)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        return Reached(endpoint, reason_of(error))
+        return Reached(endpoint, reason_of(error) + through(endpoint))
     code = response.status_code
     return Reached(endpoint, f"HTTP {code}" if code >= 500 or code == 407 else "")
 
@@ -232,7 +244,7 @@ def decide_hub(reached: Reached | None, model: Model) -> list[Finding]:
 
 def _registry(context: Context) -> list[Finding]:
     engine, settings = context.engine(), context.settings
-    if not context.runs_stacks:
+    if not context.runs_stacks or engine.packages_missing:
         return []
     from harness.stack.images.catalogue import load_catalogue, mirrored
 
@@ -243,11 +255,12 @@ def _registry(context: Context) -> list[Finding]:
 
 
 def _mirror(context: Context) -> list[Finding]:
-    if not context.runs_stacks:
+    engine = context.engine()
+    if not context.runs_stacks or engine.packages_missing:
         return []
     from harness.stack.images.apt_config import read_apt_config
 
-    apt, engine = read_apt_config(context.settings.debian_mirror), context.engine()
+    apt = read_apt_config(context.settings.debian_mirror)
     missing = missing_images(context.settings, engine)
     if apt.archive is None:
         return decide_mirror(None, needed=bool(missing), registry_will_do=True)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from harness.doctor.check import Check
 from harness.doctor.context import Context
-from harness.doctor.findings import Finding, bad, note, ok
+from harness.doctor.findings import Finding, bad, note, ok, warn
 from harness.errors import DrydockError, PortTaken
 from harness.settings import Settings
 
@@ -48,8 +48,8 @@ def gather(setting: str, number: int, project: str, published: dict[int, tuple[s
     return Port(setting, number, "free")
 
 
-def decide(ports: list[Port]) -> list[Finding]:
-    """Taken ports are wrong; two settings with one port as well."""
+def decide(ports: list[Port], *, engine_answers: bool) -> list[Finding]:
+    """Taken ports are wrong, unless they may be our own; two settings with one port are wrong as well."""
     findings = []
     if len({port.number for port in ports}) < len(ports):
         names = " and ".join(port.setting for port in ports)
@@ -61,7 +61,11 @@ def decide(ports: list[Port]) -> list[Finding]:
             )
         )
     for port in ports:
-        if port.state == "taken":
+        if port.state == "taken" and not engine_answers:
+            findings.append(
+                warn(port.text, "Without the Docker engine it can't be seen whether it is this stack's own.")
+            )
+        elif port.state == "taken":
             findings.append(bad(port.text, "`make up` refuses to start.", port.mend))
         else:
             state = "free" if port.state == "free" else "ours: the stack publishes it"
@@ -87,9 +91,8 @@ def _ports(context: Context) -> list[Finding]:
     engine, settings = context.engine(), context.settings
     if engine.packages_missing:
         return [note("Not looked at: the Python packages for Docker aren't installed.")]
-    return decide(
-        [gather(setting, port, settings.project, engine.published) for setting, port in wanted(settings).items()]
-    )
+    ports = [gather(setting, port, settings.project, engine.published) for setting, port in wanted(settings).items()]
+    return decide(ports, engine_answers=engine.answers)
 
 
 CHECKS = (Check("ports.published", _ports),)

@@ -13,6 +13,8 @@ from harness.stack.plan import make_plan
 
 # These have a meaning with ENGINE=external only; SDKs read them too, so that many people have them exported.
 OF_EXTERNAL = ("openai_base_url", "openai_api_key")
+# These belong to this call of the doctor.
+OF_THE_CALL = ("topic", "json_output")
 
 
 def decide_origins(settings: Settings) -> list[Finding]:
@@ -20,7 +22,7 @@ def decide_origins(settings: Settings) -> list[Finding]:
     findings, from_file = [], []
     for field, value in settings.changed().items():
         name, origin = environment_name(field), settings.origin(field)
-        if field in OF_EXTERNAL and settings.engine != "external":
+        if field in OF_THE_CALL or (field in OF_EXTERNAL and settings.engine != "external"):
             continue
         if origin == "environment":
             text = f"{name}={value} comes from the environment and takes effect unless {name}= is typed."

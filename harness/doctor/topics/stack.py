@@ -88,7 +88,7 @@ def _side_by_side(questions: dict[str, Callable[[], Answer]]) -> dict[str, Answe
         thread.start()
     for thread in threads:
         thread.join(SERVICE_SECONDS)
-    late = Said(False, f"no answer within {SERVICE_SECONDS:.0f} s")
+    late = Said(False, f"no answer within {SERVICE_SECONDS:.1f} s")
     return {name: said.get(name, late) for name in questions}
 
 

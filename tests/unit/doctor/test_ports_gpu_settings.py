@@ -19,10 +19,13 @@ from harness.settings import load_settings
 
 def test_free_ours_and_taken_ports() -> None:
     taken = Port("PORT", 8080, "taken", "PORT=8080 is taken by x.", "make up PORT=8081")
-    findings = decide([taken, Port("DASHBOARD_PORT", 8265, "ours")])
+    findings = decide([taken, Port("DASHBOARD_PORT", 8265, "ours")], engine_answers=True)
     assert [f.sign for f in findings] == ["bad", "ok"]
     assert findings[0].mend == "make up PORT=8081"
-    assert decide([Port("PORT", 1, "free"), Port("DASHBOARD_PORT", 1, "free")])[0].sign == "bad"
+    same = [Port("PORT", 1, "free"), Port("DASHBOARD_PORT", 1, "free")]
+    assert decide(same, engine_answers=True)[0].sign == "bad"
+    # Without the engine nobody knows the stack's own ports.
+    assert [f.sign for f in decide([taken], engine_answers=False)] == ["warn"]
 
 
 def test_whose_a_published_port_is() -> None:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from harness.doctor import running
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.findings import Finding, ok
@@ -106,5 +107,8 @@ def test_what_several_checks_need_is_gathered_once() -> None:
     assert calls == [1]
 
 
-def test_a_slow_start_leaves_checks_some_time() -> None:
-    assert LEAST_SECONDS <= time_left() < 5
+def test_a_slow_start_leaves_checks_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_age", lambda: 30.0)
+    assert time_left() == LEAST_SECONDS
+    monkeypatch.setattr(running, "_age", lambda: 0.6)
+    assert time_left() == pytest.approx(3.6)
