@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.filesize import decimal
+
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.engine import Engine
 from harness.doctor.findings import Finding, bad, note, ok, warn
-from harness.models.progress import readable
 
 GB = 10**9
 # What each image takes while it is built, the build's own layers included.
@@ -103,8 +104,8 @@ def _decide_room(places: list[Place]) -> list[Finding]:
     first = places[0]
     free, needed = first.free, sum(place.needed for place in places)
     names = ", ".join(f"{place.name} {place.path}" for place in places)
-    have = f"{readable(free)} of {readable(first.total)} free for {names}"
-    to_come = f"about {readable(needed)} are still to come"
+    have = f"{decimal(free)} of {decimal(first.total)} free for {names}"
+    to_come = f"about {decimal(int(needed))} are still to come"
     mend = "make clean   # removes images, weights and build cache of ours; or free space by other means"
     if len(places) == 1 and first.mend.startswith("make"):
         mend = f"{first.mend}\n{mend}"

@@ -7,13 +7,14 @@ import re
 import shutil
 from dataclasses import dataclass
 
+from rich.filesize import decimal
+
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.engine import Engine
 from harness.doctor.findings import Finding, bad, note, of_error, ok, warn
 from harness.doctor.probing import ask
 from harness.doctor.versions import numbers
-from harness.models.progress import readable
 
 PLUGINS = {"compose": "Docker Compose", "buildx": "Docker Buildx"}
 # The first engine that keeps ports published on 127.0.0.1 from neighbours on the local network.
@@ -101,7 +102,7 @@ def _decide_kind(engine: Engine) -> list[Finding]:
         )
     elif engine.product == "Docker Desktop":
         findings.append(
-            note(f"Containers run in Docker Desktop's virtual machine, which has {readable(engine.memory)} of memory.")
+            note(f"Containers run in Docker Desktop's virtual machine, which has {decimal(engine.memory)} of memory.")
         )
     if engine.rootless:
         findings.append(

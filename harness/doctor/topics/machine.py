@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from rich.filesize import decimal
 
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.findings import Finding, bad, note, ok, warn
 from harness.doctor.model import Model
 from harness.doctor.probing import number, read
-from harness.models.progress import readable
 
 GB = 10**9
 # What `dev` and Ray's head hold when idle, and what an engine holds beside the weights (vLLM: with 1 GiB of KV cache).
@@ -190,7 +190,7 @@ def decide_system(machine: Machine, engine: str) -> list[Finding]:
 
 def decide_memory(machine: Machine, needed: float, running: bool) -> list[Finding]:
     """Memory against what the stack needs; ``running``: it holds its memory already."""
-    have = f"{readable(machine.memory_free)} of {readable(machine.memory_total)} memory free"
+    have = f"{decimal(machine.memory_free)} of {decimal(machine.memory_total)} memory free"
     mend = "make up CONTEXT=1024   # or a smaller MODEL, or end other programs"
     if running:
         if machine.memory_free < 0.05 * machine.memory_total:
@@ -198,11 +198,11 @@ def decide_memory(machine: Machine, needed: float, running: bool) -> list[Findin
         return [ok(f"{have} (the stack is up)")]
     if machine.memory_total < needed:
         consequence = "The kernel would end the server or Ray in the middle of the work (exit code 137)."
-        return [bad(f"{have}; the stack needs about {readable(needed)}.", consequence, mend)]
+        return [bad(f"{have}; the stack needs about {decimal(int(needed))}.", consequence, mend)]
     if machine.memory_free < needed:
         consequence = "Other programs hold the rest; the kernel may end the server or Ray (exit code 137)."
-        return [warn(f"{have}; the stack needs about {readable(needed)}.", consequence, mend)]
-    return [ok(f"{have}; the stack needs about {readable(needed)}")]
+        return [warn(f"{have}; the stack needs about {decimal(int(needed))}.", consequence, mend)]
+    return [ok(f"{have}; the stack needs about {decimal(int(needed))}")]
 
 
 def decide_kernel(machine: Machine) -> list[Finding]:
@@ -222,13 +222,13 @@ def decide_kernel(machine: Machine) -> list[Finding]:
         where = "docker run --shm-size=2g …" if machine.container else "mount -o remount,size=2g /dev/shm"
         findings.append(
             warn(
-                f"/dev/shm has {readable(machine.shm)} here.",
+                f"/dev/shm has {decimal(machine.shm)} here.",
                 "Data loaders, Ray or NCCL that run here, not in the stack's containers, end with a bus error.",
                 where,
             )
         )
     else:
-        findings.append(ok(f"/dev/shm {readable(machine.shm)} (each of the stack's containers has 1 GB of its own)"))
+        findings.append(ok(f"/dev/shm {decimal(machine.shm)} (each of the stack's containers has 1 GB of its own)"))
     if machine.cgroup is None and not machine.container:
         findings.append(
             bad(
@@ -251,7 +251,7 @@ def _memory(context: Context) -> list[Finding]:
     engine = context.engine()
     running = any(project == settings.project for _, project in engine.published.values())
     if not context.runs_stacks:
-        return [note(f"{readable(machine.memory_free)} of {readable(machine.memory_total)} memory free")]
+        return [note(f"{decimal(machine.memory_free)} of {decimal(machine.memory_total)} memory free")]
     return decide_memory(machine, needed_memory(settings.engine, context.model(), settings.workers), running)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from rich.filesize import decimal
+
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.findings import Finding, note, of_error, ok
 from harness.doctor.model import Model
 from harness.errors import DrydockError
-from harness.models.progress import readable
 from harness.settings import Settings, environment_name
 from harness.stack.plan import make_plan
 
@@ -40,7 +41,7 @@ def decide_model(model: Model, engine: str) -> list[Finding]:
         return [of_error(model.problem)]
     if engine == "external":
         return [ok("ENGINE=external: no inference server is started")]
-    size = f", {readable(model.size)}" if model.size else ""
+    size = f", {decimal(model.size)}" if model.size else ""
     where = "here" if model.here else "to be downloaded"
     return [ok(f"MODEL={model.name} ENGINE={engine}: weights {where}{size}")]
 

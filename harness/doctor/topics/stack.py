@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.doctor.check import Check
 from harness.doctor.context import Context
@@ -115,37 +115,40 @@ def _decide_service(service: Service) -> Finding:
 # --- images
 
 
-def decide_images(containers: list[Container], wanted: dict[str, str]) -> list[Finding]:
+def decide_images(containers: list[Container], wanted: dict[str, str] | None) -> list[Finding]:
     """Whether all Ray nodes are of one image, and every container of the image that `up` would take now.
 
     Args:
         containers: those of the stack.
-        wanted: service to the reference of the image that `up` would take; a service may be missing.
+        wanted: service to the reference of the image that `up` would take; None: it would build one that isn't here.
     """
+    if not containers:
+        return []
     findings = []
     nodes = {c.image_id: c for c in containers if c.service in inside.RAY_SERVICES}
     if len(nodes) > 1:
         each = ", ".join(f"{c.name} has {c.image}" for c in nodes.values())
         consequence = "Python, Ray or your packages may differ between driver and workers: tasks fail to unpickle."
         findings.append(bad(f"The Ray nodes are of different images: {each}.", consequence, "make down up"))
-    stale = [c for c in containers if wanted.get(c.service) not in (None, c.image)]
-    for container in stale:
+    if wanted is None:
         findings.append(
             warn(
-                f"{container.name} is of {container.image}; `make up` would take {wanted[container.service]} now.",
-                "What you changed since (clone, requirements, framework) is not in it.",
-                "make up   # recreates it",
+                "The containers are of older images than `make up` would build now.",
+                "What you changed since (clone, requirements, framework) is not in them.",
+                "make up   # builds and recreates what changed",
             )
         )
-    if not findings and containers:
-        findings.append(
-            ok(
-                "all containers are of the images that `make up` would take"
-                if wanted
-                else "all Ray nodes are of one image"
+    for container in containers if wanted else []:
+        image = (wanted or {}).get(container.service)
+        if image not in (None, container.image):
+            findings.append(
+                warn(
+                    f"{container.name} is of {container.image}; `make up` would take {image} now.",
+                    "What you changed since (clone, requirements, framework) is not in it.",
+                    "make up   # recreates it",
+                )
             )
-        )
-    return findings
+    return findings or [ok("all containers are of the images that `make up` would take")]
 
 
 # --- keys
@@ -245,12 +248,19 @@ def _images(context: Context) -> list[Finding]:
         return []
     from harness import docker_engine
 
-    return decide_images(docker_engine.containers(context.engine().client, context.settings.project), _wanted(context))
+    client, plan = context.engine().client, _plan(context.settings)
+    containers = docker_engine.containers(client, plan.settings.project)
+    return decide_images(containers, _wanted(client, plan.settings) if containers else {})
 
 
-def _wanted(context: Context) -> dict[str, str]:
-    """The images that `up` would take now."""
-    return {}
+def _wanted(client: Any, settings: Settings) -> dict[str, str] | None:
+    """Service to the image that `up` would take now; None where it would build one first."""
+    from harness.stack.images import find_images
+
+    found = find_images(client, settings)
+    if found is None:
+        return None
+    return {**dict.fromkeys(inside.RAY_SERVICES, found.dev), "inference": found.inference or ""}
 
 
 def _keys(context: Context) -> list[Finding]:

@@ -3,6 +3,7 @@
     images = ensure_images(client, settings)
     images.dev          reference of the image of ``dev`` and every Ray node
     images.inference    reference of the engine's image, None with ENGINE=external
+    find_images(…)      the same without building or pulling anything; None where something would have to be
 
 How one stands on another::
 
@@ -22,11 +23,11 @@ from typing import Any
 from harness import console
 from harness.settings import Settings
 from harness.stack.images import context
-from harness.stack.images.base import ensure_base
+from harness.stack.images.base import ensure_base, find_base
 from harness.stack.images.build import NAMESPACE_LABEL, BuiltImage, Recipe, build, existing
-from harness.stack.images.catalogue import Catalogue, load_catalogue
+from harness.stack.images.catalogue import Catalogue, ImageSpec, load_catalogue
 from harness.stack.images.fingerprint import Fingerprint, fingerprint
-from harness.stack.images.framework import ensure_framework
+from harness.stack.images.framework import ensure_framework, find_framework
 from harness.stack.images.host_config import HostConfig, read_host_config
 from harness.stack.images.ledger import Removed, remove_build_cache
 from harness.stack.images.pip_config import locked_wheels
@@ -38,6 +39,7 @@ __all__ = [
     "Images",
     "Removed",
     "ensure_images",
+    "find_images",
     "fingerprint",
     "image_references",
     "remove_build_cache",
@@ -85,6 +87,9 @@ class _Builder:
     def base(self) -> BuiltImage:
         return self.note("base", ensure_base(self.client, self.settings, self.catalogue, lambda: self.host))
 
+    def framework(self, image: str) -> BuiltImage:
+        return self.note("framework", ensure_framework(self.client, self.settings, image))
+
     def catalogued(
         self, kind: str, base: BuiltImage, title: str, extra: list[context.Entry] | None = None, **more: Any
     ) -> BuiltImage:
@@ -94,9 +99,34 @@ class _Builder:
         recipe = Recipe(kind, base.reference, base.id, entries, **more)
         if found := existing(self.client, recipe.tag(self.settings.namespace)):
             return found
+        return self.build(spec, recipe, title)
+
+    def build(self, spec: ImageSpec, recipe: Recipe, title: str) -> BuiltImage:
         locks = [self.catalogue.root / "docker" / "locks" / f"{name}.txt" for name in spec.locks]
         wheels = locked_wheels(list(self.host.wheel_folders), locks)
-        return self.note(kind, build(self.client, self.settings, recipe, self.host, wheels, title))
+        return self.note(spec.kind, build(self.client, self.settings, recipe, self.host, wheels, title))
+
+
+class _NotHere(Exception):
+    """An image would have to be built or pulled."""
+
+
+class _Finder(_Builder):
+    """Finds what is here and makes nothing."""
+
+    def base(self) -> BuiltImage:
+        return self._found(find_base(self.client, self.settings, self.catalogue))
+
+    def framework(self, image: str) -> BuiltImage:
+        return self._found(find_framework(self.client, self.settings, image))
+
+    def build(self, spec: ImageSpec, recipe: Recipe, title: str) -> BuiltImage:  # noqa: ARG002
+        raise _NotHere
+
+    def _found(self, image: BuiltImage | None) -> BuiltImage:
+        if image is None:
+            raise _NotHere
+        return image
 
 
 def ensure_images(client: Any, settings: Settings, catalogue: Catalogue | None = None) -> Images:
@@ -114,18 +144,30 @@ def ensure_images(client: Any, settings: Settings, catalogue: Catalogue | None =
         BuildFailed: and its subclasses, by cause; carries the last lines of the build.
         NoSpace: a disk became full.
     """
-    started = time.monotonic()
-    builder = _Builder(client, settings, catalogue or load_catalogue())
+    return _all_images(_Builder(client, settings, catalogue or load_catalogue()))
+
+
+def find_images(client: Any, settings: Settings, catalogue: Catalogue | None = None) -> Images | None:
+    """The images that `ensure_images` would return without making any; None where one isn't here.
+
+    Raises:
+        BadSetting, RequirementsConflict: see there.
+    """
+    try:
+        return _all_images(_Finder(client, settings, catalogue or load_catalogue()))
+    except _NotHere:
+        return None
+
+
+def _all_images(builder: _Builder) -> Images:
+    started, settings = time.monotonic(), builder.settings
     project = find_user_project(settings)
     inference = None
     base = None
     if settings.engine != "external":
         base = builder.base()
         inference = builder.catalogued(settings.engine, base, f"image of the inference server ({settings.engine})")
-    if settings.framework:
-        ground = builder.note("framework", ensure_framework(client, settings, settings.framework))
-    else:
-        ground = base or builder.base()
+    ground = builder.framework(settings.framework) if settings.framework else base or builder.base()
     image = builder.catalogued(
         "node",
         ground,

@@ -33,24 +33,34 @@ def ensure_base(client: Any, settings: Settings, catalogue: Catalogue, host: Cal
     Raises:
         BaseUnavailable: neither way works.
     """
-    made = f"{settings.namespace}/base:{context.digest([], *bootstrap.facts(catalogue.base))}"
-    if settings.base == "bootstrap":
-        return existing(client, made) or _bootstrap(client, settings, catalogue, host(), made)
-    pulled_name = mirrored(catalogue.base.image, settings.image_mirror)
-    if (pulled := _on_pulled(client, catalogue, pulled_name)) and (
-        found := existing(client, pulled.tag(settings.namespace))
-    ):
+    if found := find_base(client, settings, catalogue):
         return found
-    if settings.base == "auto":
-        if found := existing(client, made):
-            return found
-        if not registry_answers(pulled_name):
-            console.note("no image registry answers; the base image is made here from Debian packages")
-            return _bootstrap(client, settings, catalogue, host(), made)
+    if settings.base == "bootstrap":
+        return _bootstrap(client, settings, catalogue, host(), made_name(settings, catalogue))
+    pulled_name = mirrored(catalogue.base.image, settings.image_mirror)
+    if settings.base == "auto" and not registry_answers(pulled_name):
+        console.note("no image registry answers; the base image is made here from Debian packages")
+        return _bootstrap(client, settings, catalogue, host(), made_name(settings, catalogue))
     pull(pulled_name)
     recipe = _on_pulled(client, catalogue, pulled_name)
     assert recipe is not None
     return build(client, settings, recipe, host(), [], "base image, on the registry's")
+
+
+def find_base(client: Any, settings: Settings, catalogue: Catalogue) -> BuiltImage | None:
+    """The base image that is here already and that `ensure_base` takes then; asks no registry."""
+    if settings.base != "bootstrap":
+        pulled = _on_pulled(client, catalogue, mirrored(catalogue.base.image, settings.image_mirror))
+        if pulled and (found := existing(client, pulled.tag(settings.namespace))):
+            return found
+        if settings.base == "registry":
+            return None
+    return existing(client, made_name(settings, catalogue))
+
+
+def made_name(settings: Settings, catalogue: Catalogue) -> str:
+    """The name of the base image that is made from Debian's packages."""
+    return f"{settings.namespace}/base:{context.digest([], *bootstrap.facts(catalogue.base))}"
 
 
 def registry_answers(image: str) -> bool:

@@ -19,9 +19,16 @@ def ensure_framework(client: Any, settings: Settings, image: str) -> BuiltImage:
     Raises:
         ImageUnavailable: it is neither here nor to be pulled.
     """
-    for name in (image, mirrored(image, settings.image_mirror)):
-        if found := docker_engine.image_id(client, name):
-            return BuiltImage(name, found, fresh=False)
+    if found := find_framework(client, settings, image):
+        return found
     name = mirrored(image, settings.image_mirror)
     pull(name)
     return BuiltImage(name, client.images.get(name).id, fresh=True)
+
+
+def find_framework(client: Any, settings: Settings, image: str) -> BuiltImage | None:
+    """The framework's image as far as it is in this engine already."""
+    for name in (image, mirrored(image, settings.image_mirror)):
+        if found := docker_engine.image_id(client, name):
+            return BuiltImage(name, found, fresh=False)
+    return None

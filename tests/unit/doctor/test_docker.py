@@ -88,7 +88,7 @@ def test_engines_before_28_expose_loopback_ports_but_ours_ask_for_keys() -> None
     ("change", "sign", "text"),
     [
         ({"product": "Podman", "version": "4.3.1"}, "warn", "Podman"),
-        ({"product": "Docker Desktop", "memory": 8_000_000_000}, "note", "8.00 GB"),
+        ({"product": "Docker Desktop", "memory": 8_000_000_000}, "note", "8.0 GB"),
         ({"rootless": True}, "warn", "rootless"),
         ({"address": "ssh://box", "name": "box"}, "bad", "another machine (box)"),
         ({"driver": "vfs"}, "warn", "vfs"),

@@ -64,6 +64,7 @@ def test_a_container_of_an_older_image() -> None:
     assert findings[0].sign == "warn"
     assert "drydock/dev:2" in findings[0].text
     assert [f.sign for f in decide_images([CONTAINER], {"dev": "drydock/dev:1"})] == ["ok"]
+    assert [f.sign for f in decide_images([CONTAINER], None)] == ["warn"]  # `up` would build one first
     assert decide_images([], {"dev": "drydock/dev:2"}) == []
 
 
