@@ -136,7 +136,7 @@ async def _run(job: dict[str, Any], agent: Any, channel: Channel, running: Runni
             "returned",
             seconds=time.monotonic() - started,
             cpu_seconds=time.process_time() - cpu,
-            line=returns.line,
+            place=returns.place(),
             reward=rewards.describe(value).as_dict(),
         )
     except BaseException as error:  # noqa: BLE001  # whatever the agent raises is the result
@@ -185,6 +185,12 @@ class ReturnLine:
         self.line: int | None = None
         self._code = code
         self._active = False
+
+    def place(self) -> dict[str, Any] | None:
+        """Where it returned; None where a debugger was at work."""
+        if self.line is None:
+            return None
+        return frames.frame_at(self._code.co_filename, self.line, self._code.co_name).as_dict()
 
     def __enter__(self) -> ReturnLine:
         if sys.gettrace() is None:

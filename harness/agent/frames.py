@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import linecache
 import os
 import sys
@@ -86,7 +87,7 @@ def await_chain(awaitable: Any) -> list[Frame]:
     seen: set[int] = set()
     while awaitable is not None and id(awaitable) not in seen:
         seen.add(id(awaitable))
-        for prefix, inner in (("cr", "cr_await"), ("gi", "gi_yieldfrom"), ("ag", "ag_await")):
+        for prefix, inner in _AWAITING:
             if hasattr(awaitable, f"{prefix}_frame"):
                 frame = getattr(awaitable, f"{prefix}_frame")
                 if frame is not None:
@@ -94,8 +95,21 @@ def await_chain(awaitable: Any) -> list[Frame]:
                 awaitable = getattr(awaitable, inner)
                 break
         else:
-            return frames
+            awaitable = _wrapped(awaitable)
     return frames
+
+
+_AWAITING = (("cr", "cr_await"), ("gi", "gi_yieldfrom"), ("ag", "ag_await"))
+# What `async for` and `__await__` put in between; none of them has an attribute that leads on.
+_WRAPPERS = ("async_generator_asend", "async_generator_athrow", "coroutine_wrapper", "anext_awaitable")
+
+
+def _wrapped(awaitable: Any) -> Any:
+    """The coroutine or generator inside one of Python's own wrappers; None for a future, where the chain ends."""
+    if type(awaitable).__name__ not in _WRAPPERS:
+        return None
+    inner = gc.get_referents(awaitable)
+    return next((one for one in inner if any(hasattr(one, f"{prefix}_frame") for prefix, _ in _AWAITING)), None)
 
 
 def snapshot(loop: asyncio.AbstractEventLoop | None, main_thread: int) -> dict[str, Any]:

@@ -62,13 +62,15 @@ class Limits:
     """How long to wait for what, in seconds.
 
     Args:
-        run: for one run; as long again is given to loading the agent.
+        run: for one run.
+        load: for importing and making the agent; heavy frameworks take half a minute on a busy machine.
         answer: for the child to say where it waits.
         cancel: for a cancelled run to end, as AReaL and asyncio.timeout expect it to.
         drain: for the process to leave after its last word, and for its last output.
     """
 
     run: float = 120.0
+    load: float = 120.0
     answer: float = 3.0
     cancel: float = 3.0
     drain: float = 5.0
@@ -244,9 +246,10 @@ class _Child:
 
     async def watch(self) -> None:
         """Wait for the end of the run, or bring it about."""
-        for during, awaited in (("load", ("started", "unfit", "raised", "ended")), ("run", ("ended",))):
-            if not await self._until(awaited, self._limits.run):
-                self._trace.cut = self._limits.run
+        loading = ("started", "unfit", "raised", "ended")
+        for during, awaited, limit in (("load", loading, self._limits.load), ("run", ("ended",), self._limits.run)):
+            if not await self._until(awaited, limit):
+                self._trace.cut = limit
                 self._trace.cut_during = "load" if during == "load" else "run"
                 await self._cut()
                 return

@@ -124,7 +124,7 @@ def _cut(run: Gathered) -> Finding:
     frames, how = waiting_place(run.trace.stacks)
     stack = tuple(_places(frames, own=True))
     under_way = [call for call in run.calls if call.abandoned]
-    detail = f"not done after {run.trace.cut:g} s" + (" of loading" if run.trace.cut_during == "load" else "")
+    detail = f"not done after {run.trace.cut:g} s"
     if stack:
         inner = frames[-1]
         at = (
@@ -137,18 +137,19 @@ def _cut(run: Gathered) -> Finding:
         detail += f"; {len(under_way)} call{'s' if len(under_way) > 1 else ''} to the model under way"
     if run.trace.cut_during == "run" and run.trace.ended_by == "kill":
         detail += "; it didn't heed being cancelled and was killed"
-    blocked = how == "blocks"
+    loading = run.trace.cut_during == "load"
+    consequence = "A rollout waits for it until a framework's own limit, an hour by default in AReaL."
+    if loading:
+        consequence = "Every worker imports the agent when it starts, and would wait as long."
+    elif how == "blocks":
+        consequence = "It blocks the event loop: every other run in the worker stands still with it."
     return Finding(
-        id="run.never-ends",
-        title="run ends",
+        id="agent.never-loads" if loading else "run.never-ends",
+        title="agent loads" if loading else "run ends",
         status="fail",
         detail=detail,
-        consequence=(
-            "It blocks the event loop: every other run in the worker stands still with it."
-            if blocked
-            else "A rollout waits for it until a framework's own limit, an hour by default in AReaL."
-        ),
-        mend="TIMEOUT=600   # if it is only slow" if not stack else "",
+        consequence=consequence,
+        mend="" if stack else "TIMEOUT=600   # if it is only slow",
         place=stack[-1] if stack else None,
         stack=stack,
         facts={"limit": run.trace.cut, "ended_by": run.trace.ended_by, "how": how},

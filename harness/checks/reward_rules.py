@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from harness.agent.rewards import Reward, Value
 from harness.agent.source import AgentSource
 from harness.checks.findings import Finding, Place, Status
@@ -17,7 +19,7 @@ def reward(run: Gathered, agent: AgentSource) -> Finding | None:
     if returned is None:
         return None
     given = Reward.from_dict(returned["reward"])
-    place = _return_place(returned["line"], agent)
+    place = _return_place(returned["place"], agent)
     ids = {call.reply.id for call in run.calls if call.reply is not None}
     status, detail, consequence, mend = _judge_reward(given, ids)
     return Finding(
@@ -82,12 +84,12 @@ def _is_number(value: Value) -> bool:
     return value.finite is True
 
 
-def _return_place(line: int | None, agent: AgentSource) -> Place | None:
-    if agent.path is None:
-        return None
-    if line is None and agent.run is not None and len(agent.run.returns) == 1:
-        line = agent.run.returns[0]
-    return None if line is None else Place(file=str(agent.path), line=line, function="run")
+def _return_place(frame: dict[str, Any] | None, agent: AgentSource) -> Place | None:
+    if frame is not None:
+        return Place(file=frame["file"], line=frame["line"], function=frame["function"], source=frame["source"])
+    if agent.path is not None and agent.run is not None and len(agent.run.returns) == 1:
+        return Place(file=str(agent.path), line=agent.run.returns[0], function="run")
+    return None
 
 
 def _an(name: str) -> str:

@@ -56,7 +56,7 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
         agent=settings.agent,
         data=settings.data,
         seed=settings.seed,
-        limits=Limits(run=settings.timeout),
+        limits=Limits(run=settings.timeout, load=max(settings.timeout, 60.0)),
         folders=tuple(dict.fromkeys([Path.cwd(), settings.workspace])),
         arguments=run.parse_arguments(agent_args),
     )

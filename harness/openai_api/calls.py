@@ -132,7 +132,7 @@ class Reader:
 
     def abandoned(self, why: str) -> None:
         """The agent hung up before the answer was there."""
-        self._abandoned = not self._failure
+        self._abandoned = self._abandoned or not self._failure
         self.failed(why)
 
     def call(self) -> Call:

@@ -201,13 +201,18 @@ def _tees(library: ModuleType) -> tuple[Any, Any]:
             self._stream, self._watched, self._decode = stream, watched, decode
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
+            inner = self._stream.__aiter__()
             try:
-                async for chunk in self._stream:
+                async for chunk in inner:
                     self._watched.reader.feed(self._decode(chunk))
                     yield chunk
             except Exception as error:
                 self._watched.finish(_said(error))
                 raise
+            finally:
+                # A client that stops half-way closes this; what is inside must not wait for the garbage collector.
+                if hasattr(inner, "aclose"):
+                    await inner.aclose()
             self._watched.finish()
 
         async def aclose(self) -> None:

@@ -200,10 +200,11 @@ class _Connection:
             reader.abandoned("the agent broke the call off")
             raise
         finally:
+            # Before anything is awaited: when the proxy closes right after the last answer, this is cancelled there.
+            self._proxy._take(reader.call())
             for task in (forward, gone):
                 task.cancel()
             await asyncio.gather(forward, gone, return_exceptions=True)
-            self._proxy._take(reader.call())
 
     async def _watch_for_end(self) -> None:
         """Returns when the client has closed its side; bytes of a next request are kept for it."""
@@ -232,7 +233,7 @@ class _Connection:
                     reader.feed(chunk)
                     await self._write(h11.Data(data=chunk))
             await self._write(h11.EndOfMessage())
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             why = explain(error, url, 0).text
             reader.failed(why)
             if begun:
