@@ -105,7 +105,10 @@ class Settings(BaseModel):
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         """Paths are taken from the clone, so that make and the harness read them alike wherever they are called."""
-        return None if value is None else (home() / value.expanduser()).absolute()
+        try:
+            return None if value is None else (home() / value.expanduser()).absolute()
+        except RuntimeError:
+            raise ValueError("no home folder of this user is known; set HOME") from None
 
     @field_validator("project", "namespace")
     @classmethod

@@ -111,7 +111,7 @@ def gather_engine(settings: Settings) -> Engine:
         memory=info.get("MemTotal", 0),
         name=info.get("Name", ""),
         runtimes=tuple(info.get("Runtimes") or {}),
-        proxies={name: info[name] for name in ("HttpProxy", "HttpsProxy", "NoProxy") if info.get(name)},
+        proxies={name: info[name] for name in ("HttpProxy", "HttpsProxy") if info.get(name)},
         images=frozenset(image.labels.get("dev.drydock.image", "") for image in images) - {""},
         published=_published([container.attrs for container in running]),
         client=client,

@@ -16,6 +16,8 @@ def make_context(flags: Mapping[str, Any]) -> Context:
     try:
         return Context(load_settings(flags))
     except BadSetting as error:
+        # Without a home folder there are no defaults either; below one that isn't there everything counts as missing.
+        os.environ.setdefault("HOME", "/nonexistent")
         # What the call itself asks for is needed whatever the other settings are.
         topic = flags.get("topic") or os.environ.get(environment_name("topic"), "")
         as_json = flags.get("json_output") or os.environ.get(environment_name("json_output"), "") not in ("", "0")

@@ -14,6 +14,7 @@ from harness.doctor.context import Context
 from harness.doctor.engine import Engine
 from harness.doctor.findings import Finding, bad, note, of_error, ok, warn
 from harness.doctor.probing import ask
+from harness.doctor.topics.proxies import without_password
 from harness.doctor.versions import numbers
 
 PLUGINS = {"compose": "Docker Compose", "buildx": "Docker Buildx"}
@@ -79,7 +80,11 @@ def decide_engine(engine: Engine, oldest: tuple[int, int] | None, *, needed: boo
     if oldest and engine.product != "Podman" and numbers(engine.version) < oldest:
         wanted = ".".join(map(str, oldest))
         return [bad(f"{text} is too old; {wanted} is the oldest that works.", "`make up` refuses it.", "make docker")]
-    return [ok(f"{text}, storage driver {engine.driver}"), *_decide_kind(engine), *_decide_driver(engine)]
+    findings = [ok(f"{text}, storage driver {engine.driver}"), *_decide_kind(engine), *_decide_driver(engine)]
+    if engine.proxies:
+        shown = ", ".join(f"{name} {without_password(value)}" for name, value in sorted(engine.proxies.items()))
+        findings.append(note(f"It pulls images through a proxy of its own: {shown}"))
+    return findings
 
 
 def _decide_kind(engine: Engine) -> list[Finding]:
@@ -155,6 +160,8 @@ def _client(context: Context) -> list[Finding]:
 
 def _engine(context: Context) -> list[Finding]:
     engine = context.engine()
+    if not engine.answers and not context.runs_stacks:
+        return []  # nor is it needed here
     if not engine.answers and not engine.packages_missing and shutil.which("docker") is None:
         return []  # nobody wonders whether an engine answers that isn't installed
     return decide_engine(engine, _oldest()[0], needed=context.runs_stacks)

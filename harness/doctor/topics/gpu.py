@@ -40,12 +40,14 @@ class Gpus:
 def gather(engine: Callable[[], Engine]) -> Gpus:
     """Look at driver, PCI bus and traces of the container toolkit; the engine is asked last, it may be slow."""
     listing = ask(QUERY, DRIVER_SECONDS)
+    # Without a GPU there is nothing to hand on, and nobody has to wait for the engine.
     specifications = [path for folder in CDI_FOLDERS for path in Path(folder).glob("*nvidia*")]
+    known = listing.good and engine().answers
     return Gpus(
         cards=sum(_is_card(device) for device in Path("/sys/bus/pci/devices").glob("*")),
         listing=listing,
         amd=Path("/dev/kfd").exists(),
-        in_docker=("nvidia" in engine().runtimes or bool(specifications)) if engine().answers else None,
+        in_docker=("nvidia" in engine().runtimes or bool(specifications)) if known else None,
     )
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from harness.doctor.check import Check
 from harness.doctor.context import Context
-from harness.doctor.findings import Finding, bad, note, ok, warn
+from harness.doctor.findings import Finding, bad, ok, warn
 from harness.doctor.probing import read
 
 SERVICES = ("inference", "ray-head")
@@ -28,13 +28,11 @@ class Proxies:
         environment: ``http``, ``https``, ``all``, ``no`` to the value that Python takes, as the environment has it.
         both_cases: names that are set in small and in capital letters to different values.
         injected: proxies that the Docker client puts into every container's environment (``~/.docker/config.json``).
-        daemon: the daemon's own, which it pulls images through.
     """
 
     environment: dict[str, str]
     both_cases: tuple[str, ...] = ()
     injected: dict[str, str] = field(default_factory=dict)
-    daemon: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class CertificateFile:
     state: str
 
 
-def gather_proxies(environ: Mapping[str, str], docker_config: str, daemon: dict[str, str]) -> Proxies:
+def gather_proxies(environ: Mapping[str, str], docker_config: str) -> Proxies:
     """Read the environment and the Docker client's configuration."""
     names = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
     values = {name.removesuffix("_proxy"): environ.get(name) or environ.get(name.upper()) or "" for name in names}
@@ -63,7 +61,7 @@ def gather_proxies(environ: Mapping[str, str], docker_config: str, daemon: dict[
         injected = (json.loads(docker_config or "{}").get("proxies") or {}).get("default") or {}
     except (ValueError, AttributeError):
         injected = {}
-    return Proxies({name: value for name, value in values.items() if value}, different, injected, daemon)
+    return Proxies({name: value for name, value in values.items() if value}, different, injected)
 
 
 def gather_certificates(environ: Mapping[str, str]) -> list[CertificateFile]:
@@ -107,9 +105,6 @@ def decide_proxies(proxies: Proxies) -> list[Finding]:
                 f'in ~/.docker/config.json, at proxies → default: "noProxy": "{names}"',
             )
         )
-    if proxies.daemon:
-        shown = ", ".join(f"{name} {without_password(value)}" for name, value in sorted(proxies.daemon.items()))
-        findings.append(note(f"The Docker daemon pulls through a proxy of its own: {shown}"))
     return findings or [ok("no proxy is set")]
 
 
@@ -167,9 +162,9 @@ def _state(path: Path) -> str:
     return "" if "-----BEGIN" in text else "there is no certificate in it"
 
 
-def _proxies(context: Context) -> list[Finding]:
+def _proxies(context: Context) -> list[Finding]:  # noqa: ARG001  # every check is called alike
     folder = Path(os.environ.get("DOCKER_CONFIG") or "~/.docker").expanduser()
-    return decide_proxies(gather_proxies(os.environ, read(folder / "config.json"), context.engine().proxies))
+    return decide_proxies(gather_proxies(os.environ, read(folder / "config.json")))
 
 
 def _certificates(context: Context) -> list[Finding]:  # noqa: ARG001  # every check is called alike

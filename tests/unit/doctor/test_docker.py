@@ -92,6 +92,7 @@ def test_engines_before_28_expose_loopback_ports_but_ours_ask_for_keys() -> None
         ({"rootless": True}, "warn", "rootless"),
         ({"address": "ssh://box", "name": "box"}, "bad", "another machine (box)"),
         ({"driver": "vfs"}, "warn", "vfs"),
+        ({"proxies": {"HttpProxy": "http://me:secret@p:3128"}}, "note", "HttpProxy http://p:3128"),
         ({"driver": "aufs"}, "warn", "aufs"),
         ({"root_dir": "/var/snap/docker/common/var-lib-docker"}, "warn", "snap"),
     ],

@@ -46,3 +46,16 @@ def test_a_bad_setting_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> 
     assert context.settings.topic == "disk"
     assert context.settings.json_output
     assert context.settings.port == 8080
+
+
+def test_a_user_without_a_home_folder_gets_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", _no_such_user)
+    context = make_context({})
+    assert context.problem is not None
+    assert "set HOME" in context.problem.what
+    assert context.settings.cache.is_absolute()
+
+
+def _no_such_user(uid: int) -> None:
+    raise KeyError(uid)

@@ -21,7 +21,7 @@ PROXY = "http://me:secret@proxy.example:3128"
 
 
 def signs(environ: dict[str, str], config: str = "") -> list[str]:
-    return [finding.sign for finding in decide_proxies(gather_proxies(environ, config, {}))]
+    return [finding.sign for finding in decide_proxies(gather_proxies(environ, config))]
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,13 @@ def test_requests_to_ourselves(environ: dict[str, str], expected: list[str]) -> 
 
 
 def test_the_mend_keeps_what_no_proxy_has() -> None:
-    finding = decide_proxies(gather_proxies({"HTTP_PROXY": PROXY, "NO_PROXY": ".corp"}, "", {}))[0]
+    finding = decide_proxies(gather_proxies({"HTTP_PROXY": PROXY, "NO_PROXY": ".corp"}, ""))[0]
     assert finding.mend == "export NO_PROXY=.corp,127.0.0.1,localhost"
 
 
 def test_no_password_is_shown() -> None:
-    daemon = {"HttpProxy": PROXY}
     config = json.dumps({"proxies": {"default": {"httpProxy": PROXY}}})
-    for finding in decide_proxies(gather_proxies({"HTTP_PROXY": PROXY}, config, daemon)):
+    for finding in decide_proxies(gather_proxies({"HTTP_PROXY": PROXY}, config)):
         assert "secret" not in str(finding)
     assert without_password(PROXY) == "http://proxy.example:3128"
     assert without_password("me:secret@proxy:1x") == "(an address that can't be read)"
@@ -58,7 +57,7 @@ def test_no_password_is_shown() -> None:
 
 def test_docker_s_own_configuration_puts_proxies_into_containers() -> None:
     config = {"proxies": {"default": {"httpProxy": PROXY, "noProxy": "127.0.0.1"}}}
-    finding = decide_proxies(gather_proxies({}, json.dumps(config), {}))[0]
+    finding = decide_proxies(gather_proxies({}, json.dumps(config)))[0]
     assert finding.sign == "bad"
     assert "inference, ray-head" in finding.text
     config["proxies"]["default"]["noProxy"] = "127.0.0.1,inference,ray-head"
@@ -67,7 +66,7 @@ def test_docker_s_own_configuration_puts_proxies_into_containers() -> None:
 
 @pytest.mark.parametrize("config", ["not json", "[]", '{"proxies": null}', '{"proxies": {"default": null}}'])
 def test_a_strange_configuration_is_none(config: str) -> None:
-    assert gather_proxies({}, config, {}) == Proxies({})
+    assert gather_proxies({}, config) == Proxies({})
 
 
 def test_hosts_that_are_left_out() -> None:
