@@ -73,7 +73,7 @@ def _show_end(record: RunRecord, folder: Path) -> None:
     """Say on standard error how it ended and where all is kept; standard output is the command's."""
     number = record.process_count - 1
     children = f"{number} {'child' if number == 1 else 'children'}"
-    summary = f"after {record.duration_seconds:.1f} s, {children}; {_shown(folder)}"
+    summary = f"after {record.duration_seconds or 0:.1f} s, {children}; {_shown(folder)}"
     if record.signal:
         console.bad(f"ended by {record.signal} {summary}")
     elif record.exit_code == 0:

@@ -35,7 +35,7 @@ UNKNOWN_REAPED = (
     "(Linux 6.15 and later do)"
 )
 UNKNOWN_FORBIDDEN = "it ran as another user, whose processes' exit status can't be read"
-UNKNOWN_NO_PIDFD = "pidfd_open is not permitted here, and its parent asked for the exit status first"
+UNKNOWN_NO_PIDFD = "no handle on it could be had ({why}), and its parent asked for the exit status first"
 
 
 @dataclass(frozen=True)
@@ -89,17 +89,12 @@ def of_zombie(stat: Stat) -> Exit | None:
 def may_read_status(pid: int) -> bool:
     """Whether ``/proc/PID/stat`` shows us the exit status: where it doesn't, it shows 0, which looks like success.
 
-    The kernel asks the same question (may we look into the process?) when ``/proc/PID/io`` is read, but refuses openly.
+    The kernel asks the same question (may we look into the process?) when this link is read, but there it refuses
+    openly. Most other files that ask it can't be opened for a zombie at all, for a zombie's belong to root.
     """
     try:
-        with open(f"/proc/{pid}/io", "rb") as file:
-            file.read(1)
+        os.readlink(f"/proc/{pid}/ns/user")
         return True
-    except OSError:
-        pass
-    try:
-        # A kernel without I/O accounting has no such file, nor has a process that is gone. The owner then decides.
-        return not os.path.exists(f"/proc/{pid}/io") and os.stat(f"/proc/{pid}").st_uid == os.geteuid()
     except OSError:
         return False
 

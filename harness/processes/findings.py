@@ -73,7 +73,7 @@ def _of_the_record(run: RunRecord) -> Iterable[Finding]:
         )
     for output in (run.stdout, run.stderr):
         if output.problem:
-            yield Finding(code="output-incomplete", text=output.problem[0].upper() + output.problem[1:] + ".")
+            yield Finding(code="output-incomplete", text=f"{output.problem}.")
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -15,13 +16,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from harness.errors import CommandNotStarted, UsageError
+from harness.errors import CommandNotStarted, DrydockError, UsageError
 from harness.processes import running
 from harness.processes.exits import signal_name
 from harness.processes.findings import findings
 from harness.processes.ledger import Ledger
 from harness.processes.memory import out_of_memory_kills
-from harness.processes.record import OutputRecord, ProcessRecord, RunRecord, timestamp
+from harness.processes.record import Finding, OutputRecord, ProcessRecord, RunRecord, timestamp
 from harness.processes.redact import redact_command
 from harness.processes.tee import Tee
 from harness.processes.watch import Tracked, Watcher
@@ -37,6 +38,8 @@ _KILL_AGAIN = 0.05
 _TERMINAL_PATIENCE = 5.0
 _WRITE_EVERY = 1.0
 _SHOWN_WHILE_RUNNING = 500
+# Room for the result, should the command's output fill the disk.
+_RESERVE, _RESERVED_BYTES = ".reserve", 256 * 1024
 
 
 class Folder(Protocol):
@@ -101,7 +104,12 @@ def supervise(plan: Plan) -> RunRecord:
         CommandNotStarted: the shell couldn't be started, or the folder can't be written.
     """
     check_command(plan.command)
-    return _Supervision(plan).run()
+    try:
+        _reserve(plan.folder.path / _RESERVE)
+        supervision = _Supervision(plan)
+    except OSError as error:
+        raise CommandNotStarted(f"{plan.folder.path} can't be written: {error.strerror}.") from None
+    return supervision.run()
 
 
 class _Supervision:
@@ -117,7 +125,6 @@ class _Supervision:
         self._deadline = 0.0
         self._kill_next = 0.0
         self._next_write = 0.0
-        self._shown_last: tuple[int, int] = (-1, -1)
         self._memory_kills_before = out_of_memory_kills()
         self._lock = running.Lock(self._path)
         self._ledger = Ledger(self._path, self._redact)
@@ -235,6 +242,8 @@ class _Supervision:
     def _on_end(self, tracked: Tracked) -> None:
         if self._main is None and tracked.pid == self.record.pid:
             self._main = tracked
+            # By a clock that nobody sets; the record's moments are for people and logs.
+            self.record.duration_seconds = round(time.monotonic() - self._begun, 3)
         self._ledger.ended(tracked)
 
     def _on_signal(self, number: int) -> None:
@@ -248,7 +257,8 @@ class _Supervision:
             self._begin_killing()
         elif self._command_runs:
             # The whole group, as a terminal would do it.
-            _ignoring_gone(lambda: os.killpg(self.record.pid, number))
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.record.pid, number)
         elif number in _ENDING and self._stage == self._while_grace:
             self._begin_ending()
 
@@ -313,20 +323,17 @@ class _Supervision:
     # --- what is kept --------------------------------------------------------------------------------------------
 
     def _write_running(self) -> None:
-        """Let others see how far we are; no more than once a second, and only news."""
+        """Let others see how far we are, no more than once a second."""
         now = time.monotonic()
         if now < self._next_write:
             return
         self._next_write = now + _WRITE_EVERY
         self._ledger.flush()
-        state = (self._ledger.count, len(self._watcher.alive))
-        if state == self._shown_last:
-            return
-        self._shown_last = state
         alive = [self._ledger.record(tracked) for tracked in self._watcher.alive.values()]
         # Those that ended are in the ledger's file; the list here must stay short, it is written again and again.
         self._take_stock(alive[:_SHOWN_WHILE_RUNNING])
-        running.write(self._path / running.RUNNING, self.record)
+        with contextlib.suppress(OSError):  # a full disk: the command is to go on, and the result tells of it
+            running.write(self._path / running.RUNNING, self.record)
 
     def _take_stock(self, processes: list[ProcessRecord]) -> None:
         self.record.processes = processes
@@ -343,7 +350,6 @@ class _Supervision:
         record.state = "ended"
         record.not_ended = [tracked.pid for tracked in self._still_there()]
         record.ended = main.ended if main is not None and main.ended is not None else timestamp(ended)
-        record.duration_seconds = round((record.ended - record.started).total_seconds(), 3)
         if main is not None:
             record.exit_code, record.signal = main.exit_code, main.signal
         if self._main is not None and self._main.exit is not None:
@@ -354,7 +360,12 @@ class _Supervision:
             record.out_of_memory_kills = (out_of_memory_kills() or 0) - self._memory_kills_before
         record.findings = findings(record)
         self._ledger.flush()
-        self.plan.folder.finish(record.model_dump(mode="json"))
+        (self._path / _RESERVE).unlink(missing_ok=True)
+        try:
+            self.plan.folder.finish(record.model_dump(mode="json"))
+        except DrydockError as error:
+            # How the command ended is worth more than the file: the caller still learns it.
+            record.findings.append(Finding(code="not-kept", text=f"There is no result.json: {error.what}."))
         (self._path / running.RUNNING).unlink(missing_ok=True)
 
     def _measure_output(self, output: OutputRecord) -> None:
@@ -365,25 +376,19 @@ class _Supervision:
                 output.problem = tee.problem
 
 
+def _reserve(path: Path) -> None:
+    with path.open("wb") as file:
+        file.write(bytes(_RESERVED_BYTES))  # not fallocate, which some network file systems lack
+
+
 def _empty(descriptor: int) -> None:
-    try:
+    with contextlib.suppress(BlockingIOError):
         while os.read(descriptor, 4096):
             pass
-    except BlockingIOError:
-        pass
-
-
-def _ignoring_gone(action: Callable[[], None]) -> None:
-    try:
-        action()
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def _raise_descriptor_limit() -> None:
     """A handle is kept for each descendant. Only after the command started, whose own limit is not our business."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
+    with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (OSError, ValueError):
-        pass

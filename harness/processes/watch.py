@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import heapq
 import itertools
@@ -43,7 +42,7 @@ class Tracked:
         command: its arguments when they were last read.
         command_is_parents: the arguments were read before it executed a program of its own.
         ended: seconds since the epoch at which we noticed its end.
-        unknown: why ``exit`` is None though it has ended.
+        unknown: why ``exit`` is None though it has ended, or will be.
         peak_memory: bytes, of the program it ran when it was last measured.
         cpu_seconds: without its children's; complete where we saw it as a zombie.
         measured: seconds since the epoch of the last measurement.
@@ -131,6 +130,8 @@ class Watcher:
         self._without_pidfd: set[Tracked] = set()
         self._unreadable: set[Tracked] = set()
         self._reaped_unseen: set[int] = set()
+        # Zombies that are done with but still stand in /proc: pid and start time.
+        self._recorded: dict[int, int] = {}
         self._young: list[tuple[float, int, Tracked]] = []
         self._order = itertools.count()
         self._newest: Tracked | None = None
@@ -184,7 +185,9 @@ class Watcher:
         else:
             everything |= not self._try(numbers)
         if everything:
-            self._adopt_ours({pid: (stat, None) for pid, stat in read_stats().items() if self._is_new(stat)})
+            stats = read_stats()
+            self._recorded = {pid: start for pid, start in self._recorded.items() if pid in stats}
+            self._adopt_ours({pid: (stat, None) for pid, stat in stats.items() if self._is_new(stat)})
         self._reaped_unseen.clear()
 
     def _try(self, numbers: Iterable[int]) -> bool:
@@ -220,8 +223,10 @@ class Watcher:
             self.unseen += 1
 
     def _is_new(self, stat: Stat) -> bool:
+        if stat.pid == self._me or self._recorded.get(stat.pid) == stat.start_ticks:
+            return False
         known = self.alive.get(stat.pid)
-        return stat.pid != self._me and (known is None or known.start_ticks != stat.start_ticks)
+        return known is None or known.start_ticks != stat.start_ticks
 
     def _adopt_ours(self, found: dict[int, tuple[Stat, int | None]]) -> None:
         """Follow those that descend from us, and let go of the others' handles."""
@@ -241,8 +246,11 @@ class Watcher:
             self._settle(before)  # its number was given anew, so it is gone
         tracked = Tracked(stat.pid, stat.ppid, stat.name, stat.start_ticks, started_at(stat.start_ticks))
         if pidfd is None:
-            with contextlib.suppress(OSError):
+            try:
                 pidfd = exits.open_pidfd(stat.pid)
+            except OSError as error:
+                why = "it was gone too soon" if isinstance(error, ProcessLookupError) else str(error.strerror)
+                tracked.unknown = exits.UNKNOWN_NO_PIDFD.format(why=why)
         tracked.pidfd = pidfd
         if pidfd is None:
             self._without_pidfd.add(tracked)
@@ -272,6 +280,7 @@ class Watcher:
             return  # ours to reap, which follows
         ending = exits.of_zombie(stat)
         if ending is not None:
+            self._recorded[tracked.pid] = tracked.start_ticks
             self._end(tracked, ending)
         elif tracked not in self._unreadable:
             # The pidfd may tell once its parent has asked. Until then it would wake us all the time.
@@ -283,7 +292,7 @@ class Watcher:
         if tracked in self._unreadable:
             return exits.UNKNOWN_FORBIDDEN
         if tracked.pidfd is None:
-            return exits.UNKNOWN_NO_PIDFD
+            return tracked.unknown
         return exits.UNKNOWN_REAPED.format(release=os.uname().release)
 
     def _end(self, tracked: Tracked, ending: Exit | None, unknown: str = "") -> None:
@@ -313,10 +322,11 @@ class Watcher:
                 return True
             stat = read_stat(seen.si_pid)
             tracked = self.alive.get(seen.si_pid)
-            if tracked is None and stat is not None:
+            if tracked is None and stat is not None and self._is_new(stat):
                 self._reaped_unseen.add(stat.pid)
                 tracked = Tracked(stat.pid, stat.ppid, stat.name, stat.start_ticks, started_at(stat.start_ticks))
             _, status = os.waitpid(seen.si_pid, 0)
+            self._recorded.pop(seen.si_pid, None)
             if tracked is not None:
                 if stat is not None:
                     tracked.note(stat)
