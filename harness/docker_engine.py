@@ -22,6 +22,7 @@ from harness.errors import ComposeFailed, DockerMissing, DockerUnreachable
 
 PROJECT_LABEL = "com.docker.compose.project"
 SERVICE_LABEL = "com.docker.compose.service"
+FOLDER_LABEL = "com.docker.compose.project.working_dir"
 
 
 def connect(timeout: int = 20) -> docker.DockerClient:
@@ -102,6 +103,7 @@ class Container:
     image_id: str
     started_at: str
     published_ports: tuple[int, ...]  # on this machine
+    clone: str  # the folder of the Compose file that it was made from
     stopped_processes: tuple[str, ...] = field(default=())  # "PID COMMAND" of each process in state T
 
     @property
@@ -134,6 +136,7 @@ def _read_container(found: Any) -> Container:
         image_id=attrs["Image"],
         started_at=state.get("StartedAt", ""),
         published_ports=_published_ports(attrs),
+        clone=attrs["Config"]["Labels"].get(FOLDER_LABEL, ""),
         stopped_processes=_stopped_processes(found) if running else (),
     )
 

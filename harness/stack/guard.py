@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import filelock
@@ -13,7 +14,7 @@ import psutil
 
 from harness import docker_engine
 from harness.errors import Busy, DockerMissing, EnvironmentUnfit, PortTaken, ToolTooOld
-from harness.settings import Settings
+from harness.settings import Settings, home
 
 OLDEST = {"compose": (2, 20), "buildx": (0, 10)}
 OLDEST_ENGINE = (20, 10)
@@ -94,6 +95,24 @@ def _numbers(version: str) -> tuple[int, ...]:
     """The first two numbers of a version: enough to compare, and every version string has them."""
     parts = version.split("+")[0].split("-")[0].split(".")
     return tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in parts[:2])
+
+
+def our_own(settings: Settings, containers: list[docker_engine.Container]) -> None:
+    """Refuse a project whose containers belong to another clone: the two would take them from each other.
+
+    Raises:
+        Busy: they do, and that clone is still there.
+    """
+    for container in containers:
+        clone = container.clone
+        if clone and Path(clone) != home() and (Path(clone) / "compose.yaml").is_file():
+            raise Busy(
+                f"The stack `{settings.project}` belongs to another clone, {clone}.",
+                consequence="Bringing it up from here would take its containers away, so nothing was done.",
+                mend=f"make up PROJECT={settings.project}-2 PORT={next_free(settings.port)}"
+                f" DASHBOARD_PORT={next_free(settings.dashboard_port)}   # a second stack\n"
+                f"make -C {clone} down   # or end that one",
+            )
 
 
 def port_free(port: int, setting: str) -> None:

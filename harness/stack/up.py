@@ -62,6 +62,7 @@ def up(settings: Settings) -> Result:
     plan = make_plan(settings)
     client = guard.docker_fit()
     with guard.only_one(settings):
+        guard.our_own(settings, docker_engine.containers(client, settings.project))
         model = None if plan.external else models.resolve(settings)
         images = ensure_images(client, settings)
         served = ensure_weights(client, plan, model, images.inference or "") if model else None

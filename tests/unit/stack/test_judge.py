@@ -21,6 +21,7 @@ RUNNING = Container(
     image_id="sha256:1",
     started_at="",
     published_ports=(8080,),
+    clone="",
 )
 GOOD = Answer(True, "generates tokens")
 SILENT = Answer(False, "no answer on port 8080: timed out")
