@@ -70,6 +70,9 @@ def read_host_config(settings: Settings, environ: Mapping[str, str] | None = Non
         "ca_bundle": certificates,
     }
     proxies = {name: value for base in PROXIES for name in (base, base.upper()) if (value := environment.get(name))}
+    if proxy := pip.first("proxy"):
+        # Told to pip alone, but not everything that fetches packages in a build is pip.
+        proxies = {"http_proxy": proxy, "https_proxy": proxy, **proxies}
     return HostConfig(
         apt=apt,
         pip=pip,
