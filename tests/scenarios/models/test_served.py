@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import httpx2
 import pytest
 
 from tests.support import tiny_model
-from tests.support.harness import Stack, free_port
+from tests.support.harness import CLONE, Stack, free_port
 from tests.support.hub import QWEN, QWEN_COMMIT, QWEN_GGUF_COMMIT, Hub
 
 pytestmark = pytest.mark.docker
@@ -41,6 +42,7 @@ def stack(tmp_path: Path, hub: Hub) -> Iterator[Stack]:
     made = Stack("drydock-served", tmp_path, settings)
     yield made
     made.run("down")
+    shutil.rmtree(CLONE / ".drydock" / made.project, ignore_errors=True)
 
 
 def ask(stack: Stack, model: str) -> httpx2.Response:
