@@ -1,0 +1,199 @@
+"""Weighs what the rules found: state, cause, confidence, laggards. Pure: a dump in, a verdict out."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from harness.hang import scene as scenes
+from harness.hang.causes import RULES, Finding
+from harness.hang.causes.services import is_all_idle
+from harness.hang.grouping import names, tree
+from harness.hang.model import Dump, Frame, Process
+from harness.hang.scene import Group, Scene
+from harness.hang.verdict import Confidence, GroupRow, ProcessRow, State, Verdict
+from harness.hang.waits import JOINED
+
+CERTAIN, GAP_CERTAIN, GAP_UNDECIDED, WORTH_SAYING = 0.88, 0.12, 0.08, 0.5
+# What one look can show for certain: the kernel's word on a process, a log, a recorder. A stack alone can't: every
+# healthy program is in some call at some moment.
+_TOLD_BY_MORE_THAN_A_STACK = ("Log", "Flight Recorder", "is in state T", "is being traced", "ended", "zombie", "task awaits", "tasks await")
+
+
+def diagnose(dump: Dump) -> Verdict:
+    """Decide what a dump means."""
+    scene = scenes.build(dump)
+    findings = _best_of_each([finding for rule in RULES for finding in rule(scene)])
+    verdict = _without_hang(scene, findings) or _by_findings(scene, findings)
+    _describe(verdict, scene)
+    return verdict
+
+
+def _best_of_each(findings: list[Finding]) -> list[Finding]:
+    """One finding a cause, the strongest, with the evidence of the others; strongest first."""
+    best: dict[str, Finding] = {}
+    for finding in sorted(findings, key=lambda finding: -finding.score):
+        known = best.setdefault(finding.cause, finding)
+        if known is not finding:
+            known.evidence += [text for text in finding.evidence if text not in known.evidence]
+            known.laggards = known.laggards or finding.laggards
+    return sorted(best.values(), key=lambda finding: -finding.score)
+
+
+def _without_hang(scene: Scene, findings: list[Finding]) -> Verdict | None:
+    """The verdict when nothing hangs, or nothing can be seen; None when the findings decide."""
+    if not scene.groups and not scene.unread and not scene.dump.recordings:
+        return _ended(scene)
+    if is_all_idle(scene) and not any(finding.score >= CERTAIN for finding in findings):
+        if all(group.kind in ("loader-idle", "pool-idle", "pool-helper") for group in scene.groups):
+            return Verdict("unknown", "none", "undecided", [], evidence=["Only helpers without work were dumped; who should give it to them wasn't."])
+        return Verdict("idle", "none", "likely", ["none"], evidence=["Everybody waits for work, and nobody waits for them."])
+    stuck = [group for group in scene.joined if not group.moved]
+    moving = [group for group in scene.groups if group.moved]
+    if scene.sampled_twice and moving and not stuck and not scene.gone and not _stands_out(findings):
+        evidence = [f"Between the samples {names(scenes.ids(moving))} got on."]
+        return Verdict("slow", "none", "likely", ["none"], evidence=evidence)
+    if not findings or findings[0].score < 0.4:
+        return Verdict("unknown", "unknown", "undecided", [], evidence=_what_is_seen(scene))
+    return None
+
+
+def _stands_out(findings: list[Finding]) -> bool:
+    """Whether something is to be named even though things move: a reward that takes long, a worker that is late."""
+    return bool(findings) and findings[0].score >= 0.6
+
+
+def _ended(scene: Scene) -> Verdict:
+    """Everybody has ended."""
+    bad = [process for process in scene.gone if process.exit_code not in (0, None)]
+    absent = [process for process in scene.gone if process.missing]
+    if absent:
+        return Verdict("unknown", "dead-peer", "undecided", ["dead-peer"], [p.id for p in absent], ["None of the expected processes was found."])
+    logged = [f"Log: {hint.text}" for hint in scene.hints("traceback")[:3]]
+    if not bad and logged and scene.hints("finished"):
+        evidence = ["Every process ended with exit code 0, and the log has a traceback.", *logged]
+        return Verdict("done", "exception-swallowed", "likely", ["exception-swallowed"], evidence=evidence)
+    evidence = [f"{process.id} ended with exit code {process.exit_code}." for process in bad[:4]] + logged
+    return Verdict("done", "none", "likely", ["none"], [p.id for p in bad], evidence or ["Every process has ended with exit code 0."])
+
+
+def _by_findings(scene: Scene, findings: list[Finding]) -> Verdict:
+    top = findings[0]
+    second = findings[1] if len(findings) > 1 else None
+    gap = top.score - second.score if second else 1.0
+    confidence: Confidence = "likely"
+    candidates = [top.cause]
+    if top.score < WORTH_SAYING or (second is not None and gap < GAP_UNDECIDED and second.score >= 0.4):
+        confidence = "undecided"
+        candidates = [finding.cause for finding in findings[:2] if finding.score >= 0.4]
+    elif top.score >= CERTAIN and gap >= GAP_CERTAIN and _may_be_certain(scene, top):
+        confidence = "certain"
+    state: State = top.state
+    evidence = list(top.evidence)
+    if second is not None and confidence == "undecided":
+        evidence += [text for text in second.evidence if text not in evidence]
+    if scene.recorded is not None and not any("Flight Recorder" in text for text in evidence):
+        evidence.append(f"Flight Recorder: {scene.recorded.text}")
+    if state == "hung" and top.score < WORTH_SAYING and not scene.sampled_twice:
+        state = "unknown"
+    laggards = top.laggards or (second.laggards if second is not None and confidence == "undecided" else [])
+    runners = {finding.cause: round(finding.score, 2) for finding in findings[1:6] if finding.score >= 0.3}
+    return Verdict(state, top.cause, confidence, candidates, laggards, evidence, elsewhere=top.elsewhere, runners_up=runners)
+
+
+def _may_be_certain(scene: Scene, top: Finding) -> bool:
+    """One sample of stacks is never certain; two that agree, or a word from the kernel, a log or a recorder, may be."""
+    if any(word in text for text in top.evidence for word in _TOLD_BY_MORE_THAN_A_STACK):
+        return True
+    return scene.sampled_twice and not any(group.moved for group in scene.groups if group.kind in JOINED)
+
+
+def _what_is_seen(scene: Scene) -> list[str]:
+    seen = [f"{names(group.ids)}: {group.wait}." for group in scene.groups[:4]]
+    if not scene.sampled_twice:
+        seen.append("One sample can't tell computing from hanging; nobody is seen to wait for anybody.")
+    return seen
+
+
+# --- what goes with it --------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _texts() -> dict[str, Any]:
+    text = resources.files("harness.hang").joinpath("causes.yaml").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return loaded
+
+
+def _describe(verdict: Verdict, scene: Scene) -> None:
+    """Add words, next steps, groups, tree and processes."""
+    about = _texts()["causes"][verdict.cause]
+    verdict.title, verdict.means = about["title"], about["means"]
+    verdict.next = _next_steps(verdict, scene, about["next"])
+    verdict.notes = list(scene.dump.notes)
+    if not scene.sampled_twice and verdict.state == "hung":
+        verdict.notes.append("One sample each: a second one would tell slow from stuck.")
+    if scene.recorded is not None:
+        verdict.recorder = [row.as_dict() for row in scene.recorded.rows]
+    order = sorted(scene.groups, key=lambda group: -len(group))
+    coarse: dict[tuple[str, tuple[Frame, ...]], int] = {}
+    group_of: dict[int, int] = {}
+    for number, group in enumerate(order):
+        functions = tuple(Frame(frame.function, frame.file) for frame in group.wait.clean)
+        verdict.groups.append(_group_row(group, coarse.setdefault((group.role, functions), len(coarse))))
+        group_of |= {id(process): number for process in group.members}
+    verdict.tree = [root.as_dict() for root in tree((group.wait.clean, group.ids) for group in order)]
+    for process in [*scene.dump.processes, *(p for p in scene.gone if p.id in scene.inferred)]:
+        number_or_none = group_of.get(id(process))
+        verdict.processes.append(_process_row(process, number_or_none))
+
+
+def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
+    """Fill in whom the commands are about; what tells two candidates apart comes first."""
+    by_id = {process.id: process for group in scene.groups for process in reversed(group.members)}
+    who = verdict.laggards[0] if verdict.laggards else ""
+    subject = by_id.get(who)
+    if subject is None and not who:
+        subject = next((process for group in scene.peers for process in group.members), None)
+    wanted = list(steps)
+    if verdict.confidence == "undecided":
+        pair = set(verdict.candidates)
+        wanted = [entry["run"] for entry in _texts()["tell_apart"] if set(entry["pair"]) == pair] + wanted
+        for other in verdict.candidates[1:]:
+            wanted += _texts()["causes"][other]["next"]
+    pid = str(subject.pid) if subject is not None and subject.pid else "PID" if not who or subject is not None else ""
+    values = {"who": names([who]) if who else "the laggard", "pid": pid, "rank": str(subject.rank) if subject and subject.rank is not None else ""}
+    filled = [step.format(**values) for step in wanted if not ("{pid}" in step and not pid)]
+    return list(dict.fromkeys(filled))[:6]
+
+
+def _group_row(group: Group, coarse: int) -> GroupRow:
+    return GroupRow(
+        who=names(group.ids, most=12),
+        ids=group.ids,
+        role=group.role,
+        kind=group.kind,
+        wait=str(group.wait),
+        progress=group.progress,
+        state=group.state,
+        stack=[str(frame) for frame in group.wait.clean],
+        coarse=coarse,
+    )
+
+
+def _process_row(process: Process, group: int | None) -> ProcessRow:
+    note = process.error
+    if process.missing:
+        note = "expected, not found"
+    elif process.exit_code is not None:
+        note = f"ended with exit code {process.exit_code}"
+    elif process.state == "Z":
+        note = "zombie"
+    elif group is None and not note:
+        note = next((sample.error for sample in process.samples if sample.error), "no stack")
+    return ProcessRow(
+        process.id, process.role, process.pid, process.rank, process.host, process.container, process.state, group, note
+    )

@@ -1,0 +1,231 @@
+"""All processes of a dump as the rules see them: in groups that stand alike, and sorted by what they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from harness.hang import standing as standings
+from harness.hang.model import Dump, Hint, Process
+from harness.hang.recorded import Finding as RecordedFinding
+from harness.hang.recorded import compare
+from harness.hang.standing import Progress, Standing
+from harness.hang.waits import COMMUNICATION, IDLE, JOINED, Wait
+
+_HALTED = ("T", "t")
+
+
+@dataclass(eq=False)
+class Group:
+    """Processes of one role that stand at the same lines and get on alike.
+
+    Attributes:
+        halted: the kernel has stopped it (T, t).
+        blocked_in_kernel: it sleeps where no signal reaches it (D).
+        busy: used a core between the samples; None where that wasn't measured.
+        moves_bytes: read or wrote a good deal between the samples.
+    """
+
+    role: str
+    standing: Standing
+    progress: Progress
+    busy: bool | None
+    moves_bytes: bool
+    state: str
+    members: list[Process] = field(default_factory=list)
+
+    @property
+    def wait(self) -> Wait:
+        """What its deciding threads wait for."""
+        return self.standing.wait
+
+    @property
+    def kind(self) -> str:
+        """The kind of that wait."""
+        return self.wait.kind
+
+    @property
+    def phases(self) -> frozenset[str]:
+        """What its deciding stack is about."""
+        return self.wait.phases
+
+    @property
+    def halted(self) -> bool:
+        """Whether the kernel has stopped them."""
+        return self.state in _HALTED
+
+    @property
+    def blocked_in_kernel(self) -> bool:
+        """Whether they sleep where no signal reaches them."""
+        return self.state == "D"
+
+    @property
+    def moved(self) -> bool:
+        """Whether the second sample shows that they get on."""
+        return self.progress == "moved" or self.moves_bytes
+
+    @property
+    def idle(self) -> bool:
+        """Whether they have nothing to do; an event loop of a server has nothing to do either."""
+        return self.kind in IDLE or (self.kind == "loop" and self.role == "server")
+
+    @property
+    def ids(self) -> list[str]:
+        """Who they are."""
+        return [process.id for process in self.members]
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+@dataclass
+class Scene:
+    """What the rules look at.
+
+    Attributes:
+        gone: expected or known processes that can't take part any more.
+        inferred: ids in ``gone`` that were concluded from a gap in the ranks, not looked for.
+        unread: processes that are there but could not be sampled.
+    """
+
+    dump: Dump
+    groups: list[Group]
+    gone: list[Process]
+    inferred: set[str]
+    unread: list[Process]
+
+    @cached_property
+    def peers(self) -> list[Group]:
+        """The parties of collectives: ranks; without ranks whatever communicates, and its like."""
+        ranks = self.of_role("rank")
+        if ranks:
+            return ranks
+        speaking = [group for group in self.groups if group.role != "child" and group.kind in COMMUNICATION]
+        commands = {_kind_of_command(process) for group in speaking for process in group.members}
+        return [group for group in self.groups if group in speaking or (group.role != "child" and commands & {_kind_of_command(p) for p in group.members})]
+
+    @cached_property
+    def waiting(self) -> list[Group]:
+        """Peers in communication."""
+        return [group for group in self.peers if group.kind in COMMUNICATION and not group.halted]
+
+    @cached_property
+    def off(self) -> list[Group]:
+        """Peers that are somewhere else."""
+        return [group for group in self.peers if group.kind not in COMMUNICATION and not group.halted]
+
+    @cached_property
+    def joined(self) -> list[Group]:
+        """Peers in a collective or a point-to-point call."""
+        return [group for group in self.waiting if group.kind in JOINED]
+
+    @cached_property
+    def others(self) -> list[Group]:
+        """Groups that are no peers."""
+        return [group for group in self.groups if group not in self.peers]
+
+    @cached_property
+    def children(self) -> list[Group]:
+        """Data workers and other children of ranks or of the driver."""
+        return self.of_role("child")
+
+    @cached_property
+    def recorded(self) -> RecordedFinding | None:
+        """What the Flight Recorders say together."""
+        return compare(self.dump.recordings) if self.dump.recordings else None
+
+    @property
+    def sampled_twice(self) -> bool:
+        """Whether two samples can tell stuck from slow."""
+        return any(group.progress for group in self.groups)
+
+    def of_role(self, *roles: str) -> list[Group]:
+        """Groups of these roles."""
+        return [group for group in self.groups if group.role in roles]
+
+    def having(self, *kinds: str) -> list[Group]:
+        """Groups that wait for one of these."""
+        return [group for group in self.groups if group.kind in kinds]
+
+    def hints(self, *kinds: str) -> list[Hint]:
+        """What the logs say of these kinds."""
+        return [hint for hint in self.dump.hints if hint.kind in kinds]
+
+    def children_of(self, groups: Iterable[Group]) -> list[Group]:
+        """Groups of children with an owner in these groups."""
+        owners = {process.id for group in groups for process in group.members}
+        return [group for group in self.children if any(child.owner in owners for child in group.members)]
+
+
+def count(groups: Iterable[Group]) -> int:
+    """Processes in these groups."""
+    return sum(len(group) for group in groups)
+
+
+def ids(groups: Iterable[Group]) -> list[str]:
+    """Who is in these groups, each once."""
+    return list(dict.fromkeys(name for group in groups for name in group.ids))
+
+
+def minority(groups: list[Group], key: Callable[[Group], object]) -> list[Group]:
+    """The groups that stand apart from a clear majority; none where there is no majority."""
+    sizes: dict[object, int] = {}
+    for group in groups:
+        sizes[key(group)] = sizes.get(key(group), 0) + len(group)
+    total = sum(sizes.values())
+    most = max(sizes.values(), default=0)
+    if len(sizes) < 2 or most * 2 <= total:
+        return []
+    return [group for group in groups if sizes[key(group)] != most]
+
+
+def build(dump: Dump) -> Scene:
+    """Sort a dump's processes into groups."""
+    groups: dict[object, Group] = {}
+    gone: list[Process] = []
+    unread: list[Process] = []
+    for process in dump.processes:
+        if process.gone:
+            gone.append(process)
+            continue
+        standing = standings.of_threads(process.threads)
+        if standing is None:
+            unread.append(process)
+            continue
+        progress = standings.progress(process)
+        busy, moving = standings.is_busy(process), standings.moves_bytes(process)
+        state = process.state if process.state in ("T", "t", "D") else ""
+        first = process.samples[0].threads if process.samples else ()
+        key = (process.role, process.threads, first, busy, moving, state)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = Group(process.role, standing, progress, busy, moving, state)
+        group.members.append(process)
+    inferred = _absent_ranks(dump)
+    gone += [Process(id=f"rank{rank}", role="rank", rank=rank, missing=True) for rank in inferred]
+    return Scene(dump, list(groups.values()), gone, {f"rank{rank}" for rank in inferred}, unread)
+
+
+def _absent_ranks(dump: Dump) -> list[int]:
+    """Ranks that the world size, the logs or a gap in the numbers call for, and that nobody dumped."""
+    known = {process.rank for process in dump.processes if process.rank is not None and process.role == "rank"}
+    if not known:
+        return []
+    said = [hint.numbers["world"] for hint in dump.hints if "world" in hint.numbers]
+    listed = [len(ranks) for recording in dump.recordings for ranks in recording.members.values()]
+    size = dump.world_size or max([*said, *listed, 0])
+    # A dump of a few ranks of many is a choice of whoever made it; one or two holes in a row of ranks are not.
+    if not size:
+        size = max(known) + 1
+        if len(known) < 2 or size - len(known) > max(1, len(known) // 4):
+            return []
+    if size > 1_000_000 or len(known) * 2 < size and not dump.world_size:
+        return []
+    return [rank for rank in range(size) if rank not in known]
+
+
+def _kind_of_command(process: Process) -> str:
+    """Commands of processes that do the same work: the program without numbers and arguments."""
+    head = process.command.split(" ")[0:3]
+    return "".join(character for character in " ".join(head) if not character.isdigit())

@@ -1,0 +1,139 @@
+"""Where a process stands: which of its threads decides, what that one waits for, and whether anything moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from harness.hang import waits
+from harness.hang.model import Process, Sample, Thread, Threads
+from harness.hang.waits import COMMUNICATION, IDLE, RUNNING, Wait
+
+Progress = Literal["", "moved", "looping", "still"]
+
+# Who decides when several threads could: a collective in any thread says more than a main thread that waits for calls.
+_IMPORTANCE: dict[str, float] = {kind: 10 for kind in COMMUNICATION} | {
+    "cuda": 9, "ray-get": 8, "ray-fetch": 8, "ray-core": 8, "ray-place": 8, "dataloader": 8, "file-lock": 8, "rollout": 8,
+    "engine-reply": 8, "http": 7, "engine-idle": 5, "engine-poll": 5, "loader-idle": 5, "serve": 4, "launcher": 4, "loop": 4,
+    "ray-idle": 3, "capacity": 2, "pool-idle": 0, "pool-helper": 0,
+}  # fmt: skip
+_BUSY_CPU = 0.5
+_BUSY_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the threads of one sample say together.
+
+    Attributes:
+        thread, wait: the thread that decides and what it waits for.
+        others: what its other threads wait for, helpers left out.
+        gil_holder: a thread that holds the interpreter's lock although it sleeps, or while it waits for the device.
+        active: whether the deciding thread is on a core, as far as the dumper tells.
+    """
+
+    thread: Thread
+    wait: Wait
+    others: tuple[Wait, ...]
+    gil_holder: Thread | None
+
+    @property
+    def active(self) -> bool:
+        """Whether the deciding thread was on a core."""
+        return bool(self.thread.active)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has nothing to do."""
+        return self.wait.kind in IDLE
+
+    @property
+    def phases(self) -> frozenset[str]:
+        """What the deciding stack is about."""
+        return self.wait.phases
+
+
+@lru_cache(maxsize=65536)
+def of_threads(threads: Threads) -> Standing | None:
+    """Where a process stands by its threads; None without any."""
+    if not threads:
+        return None
+    useful = [thread for thread in threads if not waits.is_helper(thread)] or list(threads)
+    deciding = max(useful, key=_importance)
+    holder = next(
+        (
+            thread
+            for thread in threads
+            if thread.holds_gil and (thread.active is False or waits.read_stack(thread.stack).kind == "cuda")
+        ),
+        None,
+    )
+    return Standing(
+        thread=deciding,
+        wait=waits.read_stack(deciding.stack),
+        others=tuple(waits.read_stack(thread.stack) for thread in useful if thread is not deciding),
+        gil_holder=holder,
+    )
+
+
+def _importance(thread: Thread) -> float:
+    wait = waits.read_stack(thread.stack)
+    if wait.kind == RUNNING:
+        # A main thread in its own code is where the program is; another thread there is worth a look when it works.
+        return 7 if thread.is_main else 6 if thread.active else 3.5
+    if wait.kind in _IMPORTANCE:
+        # An event loop in a side thread serves the main one.
+        return _IMPORTANCE[wait.kind] - (2 if wait.kind == "loop" and not thread.is_main else 0) + (0.1 if thread.is_main else 0)
+    return 5 if thread.is_main else 1
+
+
+def progress(process: Process) -> Progress:
+    """What two samples tell: ``still``, ``moved``, ``looping`` (same functions, other lines), or "" with one sample."""
+    pair = ends(process)
+    if pair is None:
+        return ""
+    first, last = of_threads(pair[0].threads), of_threads(pair[1].threads)
+    if first is None or last is None:
+        return ""
+    before, after = first.wait.clean, last.wait.clean
+    if before == after:
+        return "still"
+    if len(before) == len(after) and all((a.name, a.file) == (b.name, b.file) for a, b in zip(before, after, strict=True)):
+        # Only the innermost line differs: a loop, of which nobody knows whether it ends.
+        if before[1:] == after[1:] or first.wait.kind == last.wait.kind != RUNNING:
+            return "looping"
+    return "moved"
+
+
+def ends(process: Process) -> tuple[Sample, Sample] | None:
+    """The first and the last sample that have stacks, if they are two."""
+    with_stacks = [sample for sample in process.samples if sample.threads]
+    return (with_stacks[0], with_stacks[-1]) if len(with_stacks) > 1 else None
+
+
+def cpu_share(process: Process) -> float | None:
+    """Cores used between the samples; None where that wasn't measured."""
+    pair = ends(process)
+    if pair is None or pair[0].cpu_seconds is None or pair[1].cpu_seconds is None:
+        return None
+    seconds = pair[1].at - pair[0].at
+    return (pair[1].cpu_seconds - pair[0].cpu_seconds) / seconds if seconds > 0 else None
+
+
+def is_busy(process: Process) -> bool | None:
+    """Whether it computed between the samples; None where that wasn't measured."""
+    share = cpu_share(process)
+    return None if share is None else share >= _BUSY_CPU
+
+
+def moves_bytes(process: Process) -> bool:
+    """Whether it read or wrote a good deal between the samples."""
+    pair = ends(process)
+    if pair is None:
+        return False
+    seconds = max(pair[1].at - pair[0].at, 0.001)
+    return any(
+        after is not None and before is not None and (after - before) / seconds >= _BUSY_BYTES
+        for before, after in ((pair[0].read_bytes, pair[1].read_bytes), (pair[0].write_bytes, pair[1].write_bytes))
+    )
