@@ -103,8 +103,8 @@ class Container:
     image_id: str
     started_at: str
     published_ports: tuple[int, ...]  # on this machine
-    clone: str  # the folder of the Compose file that it was made from
     stopped_processes: tuple[str, ...] = field(default=())  # "PID COMMAND" of each process in state T
+    clone: str = ""  # the folder of the Compose file that it was made from
 
     @property
     def running(self) -> bool:

@@ -9,7 +9,8 @@
 # Never `ray stop`: it ends every Ray process that it can see.
 set -eu
 
-readonly port=6379 dashboard_port=8265
+# The dashboard is reached through the gate, which asks everybody for the token; Ray itself only asks some.
+readonly port=6379 gate_port=8265 dashboard_port=8266
 # How long a node that lost its head keeps trying before it ends and joins anew.
 export RAY_gcs_rpc_server_reconnect_timeout_s=${RAY_gcs_rpc_server_reconnect_timeout_s:-20}
 
@@ -17,8 +18,11 @@ main() {
     add_user
     start_relay
     case ${1:-} in
-    head) exec ray start --head --port "$port" --dashboard-host 0.0.0.0 --dashboard-port "$dashboard_port" \
-        --include-dashboard true "${common[@]}" ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"} ;;
+    head)
+        /opt/venv/bin/python /opt/drydock/dashboard_gate.py "$gate_port" "$dashboard_port" &
+        exec /opt/drydock/with-env ray start --head --port "$port" --dashboard-host 0.0.0.0 --dashboard-port "$dashboard_port" \
+            --include-dashboard true "${common[@]}" ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"}
+        ;;
     worker) stay_joined ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"} ;;
     dev) stay_joined --num-cpus 0 --num-gpus 0 ;;
     *) exec "$@" ;;
@@ -53,7 +57,7 @@ stay_joined() {
     trap 'end_node "$node"; exit 0' TERM INT
     while true; do
         wait_for_head
-        ray start --address "${RAY_ADDRESS:-ray-head:$port}" "${common[@]}" "$@" &
+        /opt/drydock/with-env ray start --address "${RAY_ADDRESS:-ray-head:$port}" "${common[@]}" "$@" &
         node=$!
         # A signal interrupts `wait` too; what comes after it then is the trap.
         wait "$node" || true
@@ -81,5 +85,5 @@ end_node() {
 }
 
 address=$(hostname -i 2>/dev/null | awk '{print $1}')
-common=(--block --disable-usage-stats --node-ip-address "${address:-127.0.0.1}" --object-store-memory "$(store_bytes)")
+common=(--block --disable-usage-stats --log-color false --node-ip-address "${address:-127.0.0.1}" --object-store-memory "$(store_bytes)")
 main "$@"
