@@ -12,12 +12,11 @@ from harness import console, docker_engine, models
 from harness.docker_engine import Compose
 from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed
 from harness.settings import Settings
-from harness.stack import guard, heal, keys, observe, rendering
+from harness.stack import guard, heal, keys, observe, rendering, weights
 from harness.stack.images import ensure_images
 from harness.stack.observe import Service
 from harness.stack.plan import Plan, make_plan
 from harness.stack.status import remember
-from harness.stack.weights import ensure_weights
 
 # What the last lines of a failing service say about the mend; the first that fits is shown.
 LIKELY_MENDS: list[tuple[tuple[str, ...], str]] = [
@@ -64,8 +63,11 @@ def up(settings: Settings) -> Result:
     with guard.only_one(settings):
         guard.our_own(settings, docker_engine.containers(client, settings.project))
         model = None if plan.external else models.resolve(settings)
+        # Before the images: a hub that can't be reached is to be known in seconds, not after minutes of building.
+        served = weights.fetch(plan, model) if model else None
         images = ensure_images(client, settings)
-        served = ensure_weights(client, plan, model, images.inference or "") if model else None
+        if model and served:
+            served = weights.convert(client, plan, model, served, images.inference or "")
         values = rendering.variables(
             plan,
             dev_image=images.dev,

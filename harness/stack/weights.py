@@ -15,25 +15,34 @@ from harness.stack.plan import Plan
 CONVERTER = ["/opt/engine/bin/python", "/opt/drydock/convert_gguf.py"]
 
 
-def ensure_weights(client: Any, plan: Plan, model: models.ModelPlan, engine_image: str) -> ModelFiles:
-    """Find, fetch and convert; what is here already costs a look and says nothing.
+def fetch(plan: Plan, model: models.ModelPlan) -> ModelFiles:
+    """Find or fetch the weights; what is here already costs a look and says nothing.
 
     Raises:
         DrydockError: no weights, and why; see :func:`harness.models.ensure_weights`.
     """
-    settings = plan.settings
     with console.step(f"weights of {model.alias}", quiet_below=0.5) as step:
-        files = models.ensure_weights(model, settings.engine, settings, step.update, uid=plan.uid)
-        if files.conversion is not None:
-            step.update(f"converting to {files.format}")
-            try:
-                _convert(client, engine_image, files.conversion)
-            except BaseException:
-                models.abandon_conversion(files)
-                raise
-            files = models.finish_conversion(model, settings.engine, settings, files, uid=plan.uid)
+        files = models.ensure_weights(model, plan.settings.engine, plan.settings, step.update, uid=plan.uid)
         step.text = f"weights of {model.alias} ({files.origin})"
     return files
+
+
+def convert(client: Any, plan: Plan, model: models.ModelPlan, files: ModelFiles, engine_image: str) -> ModelFiles:
+    """Convert the weights where the engine reads another format; returns what is to be mounted.
+
+    Raises:
+        ServiceFailed: the converter gave up; carries its last lines.
+    """
+    if files.conversion is None:
+        return files
+    settings = plan.settings
+    with console.step(f"converting {model.alias} to {files.format}"):
+        try:
+            _convert(client, engine_image, files.conversion)
+        except BaseException:
+            models.abandon_conversion(files)
+            raise
+        return models.finish_conversion(model, settings.engine, settings, files, uid=plan.uid)
 
 
 def _convert(client: Any, image: str, work: models.Conversion) -> None:

@@ -8,6 +8,8 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,6 +108,19 @@ class Stack:
     def execute(self, service: str, *command: str) -> str:
         """Run a command in a service's container; returns what it prints."""
         return docker("exec", self.container(service), *command)
+
+    def ask(self, path: str, body: Any = None) -> Any:
+        """Ask the inference server, with the key; returns the JSON of its answer, of an error as well."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.settings['PORT']}{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self.key()}", "Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            return json.load(error)
 
     def key(self, name: str = "api_key") -> str:
         """A key of this stack."""
