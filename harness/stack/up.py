@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import console, docker_engine, models
-from harness.docker_engine import Compose
+from harness.docker_engine import Compose, Container
 from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed
 from harness.settings import Settings
 from harness.stack import guard, heal, keys, observe, rendering, weights
@@ -61,7 +61,10 @@ def up(settings: Settings) -> Result:
     plan = make_plan(settings)
     client = guard.docker_fit()
     with guard.only_one(settings):
-        guard.our_own(settings, docker_engine.containers(client, settings.project))
+        # What would stop it in the end is looked at first, before minutes of downloading and building.
+        mine = docker_engine.containers(client, settings.project)
+        guard.our_own(settings, mine)
+        _check_ports(plan, mine)
         model = None if plan.external else models.resolve(settings)
         # Before the images: a hub that can't be reached is to be known in seconds, not after minutes of building.
         served = weights.fetch(plan, model) if model else None
@@ -99,7 +102,6 @@ def _apply(
     """Make the containers what the variables say; returns the services that are new or healed."""
     settings = plan.settings
     guard.plugins_fit()
-    _check_ports(plan, before)
     healed = heal.heal(client, settings, before)
     heal.remove_unwanted(client, before)
     rendering.write_env_file(compose.env_file, values)
@@ -175,14 +177,14 @@ def _failed(client: Any, service: Service, what: str) -> ServiceFailed:
     )
 
 
-def _check_ports(plan: Plan, before: list[Service]) -> None:
+def _check_ports(plan: Plan, mine: list[Container]) -> None:
     """Refuse ports that somebody else holds; a port that our own running container publishes is not somebody else's."""
     asked = {"DASHBOARD_PORT": plan.settings.dashboard_port}
     if not plan.external:
         asked["PORT"] = plan.settings.port
     if len(set(asked.values())) < len(asked):
         raise BadSetting("PORT and DASHBOARD_PORT are the same.", mend="make up PORT=8080 DASHBOARD_PORT=8265")
-    ours = {port for service in before for c in service.containers if c.running for port in c.published_ports}
+    ours = {port for container in mine if container.running for port in container.published_ports}
     for setting, port in asked.items():
         if port not in ours:
             guard.port_free(port, setting)
