@@ -2,12 +2,13 @@
 
 The engine keeps one build cache for everybody, and a record of it says little: a description ("mount / from exec
 /bin/sh -c …", "fileop target", "local source for context"), a time of creation and a parent. So every build of ours
-writes down when each of its steps ran (by the engine's own clock). A record is ours when it was made while a step of
-ours ran that makes such records, and:
+writes down when each of its steps ran. A record is ours when it was made while a step of ours ran that makes such records,
+and:
 
 * for a command: the record's description has that command;
 * for files: there are no more such records from that time than we had such steps, or it is parent or child of a record
-  that is surely ours.
+  that is surely ours;
+* for the layers of the image that a build stands on: one that is surely ours stands on it.
 
 Where somebody else's build ran at the very same moment and that does not decide it, the record stays. Written as the
 build goes on, so that also a build that was killed is known.
@@ -32,8 +33,8 @@ from harness.stack.images.solve_log import SolveLog
 
 # How long a step may go on that nobody saw the end of, because the harness was killed.
 UNSEEN_END_SECONDS = 30.0
-# The engine notes a step's end a little before or after it makes the record.
-SLACK_SECONDS = 0.05
+# Times of steps are known to about a tenth of a second (see Recorder).
+SLACK_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class RanStep:
         if self.name.startswith("[internal] load metadata"):
             return "none"
         if self.name.startswith("[internal] load"):
-            return "local"
+            return "dockerfile" if "build definition" in self.name else "local"
         words = re.sub(r"^\[[^]]*\]\s*", "", self.name).split(maxsplit=1)
         word = words[0] if words else ""
         return {"RUN": "exec", "COPY": "files", "ADD": "files", "WORKDIR": "files", "FROM": "base"}.get(word, "none")
@@ -71,7 +72,12 @@ class CacheRecord:
         """The kind of step that makes it; "other" where we make none such."""
         if re.match(r"mount \S+ from exec ", self.description):
             return "exec"
-        for start, sort in (("local source for", "local"), ("fileop target", "files"), ("from local", "base")):
+        for start, sort in (
+            ("local source for dockerfile", "dockerfile"),
+            ("local source for", "local"),
+            ("fileop target", "files"),
+            ("from local", "base"),
+        ):
             if self.description.startswith(start):
                 return sort
         return "other"
@@ -87,11 +93,20 @@ class Removed:
 
 
 class Recorder:
-    """Writes down the steps of one build as they become known."""
+    """Writes down the steps of one build as they become known.
 
-    def __init__(self, path: Path, kind: str) -> None:
+    Buildx moves the times that it reports, so that the first step starts when Buildx did. How far, shows when that
+    first step is reported: at once, but for about a tenth of a second.
+
+    Args:
+        ahead: seconds by which the engine's clock is ahead of ours.
+    """
+
+    def __init__(self, path: Path, kind: str, ahead: float = 0.0) -> None:
         self._path = path
         self._kind = kind
+        self._ahead = ahead
+        self._shift: float | None = None
         self._written = ""
 
     def update(self, log: SolveLog) -> None:
@@ -101,7 +116,11 @@ class Recorder:
             for step in log.steps.values()
             if step.started and not step.cached
         ]
-        text = json.dumps({"kind": self._kind, "steps": steps}, indent=1)
+        if not steps:
+            return
+        if self._shift is None:
+            self._shift = time.time() + self._ahead - min(seconds(str(step["started"])) for step in steps)
+        text = json.dumps({"kind": self._kind, "shift": self._shift, "steps": steps}, indent=1)
         if text != self._written:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(text, encoding="utf-8")
@@ -111,7 +130,9 @@ class Recorder:
 @contextlib.contextmanager
 def recording(client: Any, settings: Settings, kind: str) -> Iterator[Recorder]:
     """Keep a record of one build, for as long as its cache may exist."""
-    yield Recorder(_folder(client, settings) / f"{time.time_ns()}-{kind}.json", kind)
+    folder = _folder(client, settings)
+    ahead = seconds(client.info()["SystemTime"]) - time.time()
+    yield Recorder(folder / f"{time.time_ns()}-{kind}.json", kind, ahead)
 
 
 def remove_build_cache(client: Any, settings: Settings) -> Removed:
@@ -142,23 +163,18 @@ def ours(records: list[CacheRecord], steps: list[RanStep]) -> tuple[set[str], se
     """Which records builds of ours have made, and which could be ours or somebody else's; by id."""
     sure: set[str] = set()
     doubtful: list[CacheRecord] = []
-    fitting = {record.id: [step for step in steps if _fits(record, step)] for record in records}
-    for record in records:
-        if not fitting[record.id]:
-            continue
-        if record.sort == "exec":
-            sure.add(record.id)
-            continue
-        rivals = [
-            other
-            for other in records
-            if other.sort == record.sort and any(step in fitting[record.id] for step in fitting[other.id])
-        ]
-        (sure.add(record.id) if len(rivals) <= len(fitting[record.id]) else doubtful.append(record))
-    while related := [record for record in doubtful if record.sort == "files" and _kin(record, records, sure)]:
+    for group, makers in _groups(records, steps):
+        # A command names itself. Of other records there may be no more than steps of ours that can have made them.
+        if group[0].sort == "exec" or (group[0].sort != "base" and len(group) <= len(makers)):
+            sure |= {record.id for record in group}
+        else:
+            doubtful += group
+    while related := [
+        record for record in doubtful if record.sort in ("files", "base") and _kin(record, records, sure)
+    ]:
         sure |= {record.id for record in related}
         doubtful = [record for record in doubtful if record.id not in sure]
-    return sure, {record.id for record in doubtful}
+    return sure, {record.id for record in doubtful if record.sort != "base"}
 
 
 def read_records(client: Any) -> list[CacheRecord]:
@@ -179,10 +195,11 @@ def read_steps(folder: Path) -> Iterable[RanStep]:
             written = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
+        shift = written["shift"]
         for step in written["steps"]:
-            started = seconds(step["started"])
-            completed = seconds(step["completed"]) if step["completed"] else path.stat().st_mtime + UNSEEN_END_SECONDS
-            yield RanStep(step["name"], started, completed)
+            started = seconds(step["started"]) + shift
+            ended = seconds(step["completed"]) + shift if step["completed"] else None
+            yield RanStep(step["name"], started, ended or path.stat().st_mtime + UNSEEN_END_SECONDS)
 
 
 def seconds(text: str) -> float:
@@ -191,6 +208,20 @@ def seconds(text: str) -> float:
     digits = re.match(r"\d*", fraction)
     moment = datetime.fromisoformat(whole).replace(tzinfo=timezone.utc)
     return moment.timestamp() + float(f"0.{digits[0]}" if digits and digits[0] else 0)
+
+
+def _groups(records: list[CacheRecord], steps: list[RanStep]) -> Iterator[tuple[list[CacheRecord], list[RanStep]]]:
+    """Records and steps that fit each other, directly or through others."""
+    fitting = {record.id: {index for index, step in enumerate(steps) if _fits(record, step)} for record in records}
+    waiting = [record for record in records if fitting[record.id]]
+    while waiting:
+        group = [waiting.pop(0)]
+        makers = set(fitting[group[0].id])
+        while more := [record for record in waiting if makers & fitting[record.id]]:
+            group += more
+            makers = makers.union(*(fitting[record.id] for record in more))
+            waiting = [record for record in waiting if record not in more]
+        yield group, [steps[index] for index in sorted(makers)]
 
 
 def _fits(record: CacheRecord, step: RanStep) -> bool:
@@ -205,7 +236,9 @@ def _fits(record: CacheRecord, step: RanStep) -> bool:
 def _same_command(description: str, step: str) -> bool:
     """The record has ``… exec /bin/sh -c COMMAND``, the step ``[2/5] RUN --mount=… COMMAND``."""
     command = " ".join(re.split(r" -\S*c ", description, maxsplit=1)[-1].split())
-    return bool(command) and " ".join(step.split()).endswith(command)
+    # The step's name has the values of build arguments in their place.
+    parts = [re.escape(part) for part in re.split(r"\$\{?\w+\}?", command)]
+    return bool(command) and re.search(".*".join(parts) + "$", " ".join(step.split())) is not None
 
 
 def _kin(record: CacheRecord, records: list[CacheRecord], sure: set[str]) -> bool:
