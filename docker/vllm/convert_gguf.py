@@ -23,6 +23,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
+from transformers.utils.logging import disable_progress_bar
 
 # Not true of any model; transformers writes it where the GGUF's tokenizer says nothing.
 NO_LIMIT = 10**9
@@ -45,6 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         convert(options.gguf, part)
         part.chmod(0o755)
+        for file in part.iterdir():
+            file.chmod(0o644)  # whoever converts, another user may serve
         part.rename(options.out)
     except (OSError, ValueError, RuntimeError) as error:
         print(f"convert_gguf: {options.gguf} cannot be converted: {error}", file=sys.stderr)
@@ -59,6 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 def convert(gguf: Path, folder: Path) -> None:
     """Write weights, configuration, tokenizer and chat template of `gguf` into `folder`."""
     source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
+    disable_progress_bar()
     print(f"convert_gguf: reading {gguf}", flush=True)
     model = _unquantised(AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32))
     model.save_pretrained(folder)

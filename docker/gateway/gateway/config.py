@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ class Config:
     model_names: tuple[str, ...]  # the first is the name the engine itself serves under
     api_key: str
     context: int | None = None  # tokens of a request, prompt and answer together; None: the engine's own default
-    threads: int = 1
+    threads: int | None = None  # CPU threads for generation; None: the engine's own default
     engine_args: tuple[str, ...] = ()  # the user's own additions to the engine's command line
     image_args: tuple[str, ...] = ()  # additions that belong to the image (a CPU build's --enforce-eager)
     engine_python: str = "python3"
@@ -63,7 +62,7 @@ def load_config(environment: Mapping[str, str]) -> Config:
         model_names=_model_names(environment.get("MODEL_NAMES", "")),
         api_key=read_key(key_file(environment)),
         context=_optional_integer(environment, "CONTEXT", least=16),
-        threads=_optional_integer(environment, "THREADS", least=1) or default_threads(),
+        threads=_optional_integer(environment, "THREADS", least=1),
         engine_args=_words(environment, "ENGINE_ARGS"),
         image_args=_words(environment, "ENGINE_IMAGE_ARGS"),
         engine_python=environment.get("ENGINE_PYTHON") or "python3",
@@ -92,11 +91,6 @@ def read_key(path: Path) -> str:
     if not key:
         raise ConfigError(f"The API key file {path} is empty. Without a key nothing is served.")
     return key
-
-
-def default_threads() -> int:
-    """All cores but one, which stays free for the gateway, the client and everything else."""
-    return max(1, len(os.sched_getaffinity(0)) - 1)
 
 
 def _model_names(text: str) -> tuple[str, ...]:

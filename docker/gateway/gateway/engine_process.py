@@ -35,7 +35,7 @@ class EngineProcess:
         engine = ENGINES[self._config.engine]
         command = engine.command(self._config)
         environment = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_ENGINE}
-        environment.update(engine.environment)
+        environment.update(engine.environment(self._config))
         self._process = await asyncio.create_subprocess_exec(
             *command, env=environment, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
         )

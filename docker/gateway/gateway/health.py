@@ -133,7 +133,7 @@ class _Evidence:
             self._stopped_since = now
         if now - self._stopped_since < STOPPED_FOR:
             return None
-        return Health(False, "unhealthy", f"engine process {process} is stopped (SIGSTOP or a debugger)")
+        return Health(False, "unhealthy", f"engine process {process} is stopped (SIGSTOP)")
 
     async def _watch_counter(self, look_every: float) -> None:
         # The first reading is the base: a probe of our own that completes meanwhile is evidence just as well.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 
 import uvicorn
-import uvloop
+import uvloop  # type: ignore[import-not-found, unused-ignore]  # in the gateway's own environment only
 
 from gateway.app import Gateway
 from gateway.config import Config
@@ -27,6 +27,7 @@ _LOG = logging.getLogger("gateway")
 READY_EVERY = 0.2
 BACKLOG = 2048
 CANNOT_START = 126
+ENGINE_GONE = 1
 FORWARDED = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 
@@ -75,7 +76,11 @@ async def _run(config: Config) -> int:
             return CANNOT_START
         code = ended.result()
         if not stop.is_set():
-            _LOG.error("the %s engine ended by itself with exit code %d; so does this container", config.engine, code)
+            _LOG.error(
+                "the %s engine ended by itself with exit code %d, and so ends this container", config.engine, code
+            )
+            # vLLM's server leaves with 0 after its model process crashed; the container must not look like a success.
+            code = code or ENGINE_GONE
         for task in (ready, stopped):
             task.cancel()
         server.should_exit = True

@@ -34,7 +34,7 @@ def test_a_plain_start(environment: dict[str, str]) -> None:
     assert config.served_name == "smol"
     assert config.api_key == "secret"
     assert config.context is None
-    assert config.threads >= 1
+    assert config.threads is None
     assert config.port == 8080
 
 
@@ -85,6 +85,14 @@ def test_the_launch_line(engine: str) -> None:
     # The user's own come last: the last one wins in both engines' parsers.
     assert command[-3:] == ["--from-image", "--from-user", "x"]
     assert not any("the-key" in word for word in command)
+
+
+def test_threads_asked_for_reach_either_engine() -> None:
+    llamacpp, vllm = make_config("llamacpp", threads=3), make_config("vllm", threads=3)
+    command = ENGINES["llamacpp"].command(llamacpp)
+    assert command[command.index("--threads") + 1] == "3"
+    assert ENGINES["vllm"].environment(vllm)["OMP_NUM_THREADS"] == "3"
+    assert "OMP_NUM_THREADS" not in ENGINES["vllm"].environment(make_config("vllm"))
 
 
 def test_a_stopped_process_of_the_engines_session_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
