@@ -11,7 +11,7 @@ import yaml
 from harness.hang import scene as scenes
 from harness.hang.causes import RULES, Finding
 from harness.hang.causes.services import is_all_idle
-from harness.hang.grouping import names, tree
+from harness.hang.grouping import Node, names, tree
 from harness.hang.model import Dump, Frame, Process
 from harness.hang.scene import Group, Scene
 from harness.hang.verdict import Confidence, GroupRow, ProcessRow, State, Verdict
@@ -20,7 +20,16 @@ from harness.hang.waits import JOINED
 CERTAIN, GAP_CERTAIN, GAP_UNDECIDED, WORTH_SAYING = 0.88, 0.12, 0.08, 0.5
 # What one look can show for certain: the kernel's word on a process, a log, a recorder. A stack alone can't: every
 # healthy program is in some call at some moment.
-_TOLD_BY_MORE_THAN_A_STACK = ("Log", "Flight Recorder", "is in state T", "is being traced", "ended", "zombie", "task awaits", "tasks await")
+_TOLD_BY_MORE_THAN_A_STACK = (
+    "Log",
+    "Flight Recorder",
+    "is in state T",
+    "is being traced",
+    "ended",
+    "zombie",
+    "task awaits",
+    "tasks await",
+)
 
 
 def diagnose(dump: Dump) -> Verdict:
@@ -49,8 +58,16 @@ def _without_hang(scene: Scene, findings: list[Finding]) -> Verdict | None:
         return _ended(scene)
     if is_all_idle(scene) and not any(finding.score >= CERTAIN for finding in findings):
         if all(group.kind in ("loader-idle", "pool-idle", "pool-helper") for group in scene.groups):
-            return Verdict("unknown", "none", "undecided", [], evidence=["Only helpers without work were dumped; who should give it to them wasn't."])
-        return Verdict("idle", "none", "likely", ["none"], evidence=["Everybody waits for work, and nobody waits for them."])
+            return Verdict(
+                "unknown",
+                "none",
+                "undecided",
+                [],
+                evidence=["Only helpers without work were dumped; who should give it to them wasn't."],
+            )
+        return Verdict(
+            "idle", "none", "likely", ["none"], evidence=["Everybody waits for work, and nobody waits for them."]
+        )
     stuck = [group for group in scene.joined if not group.moved]
     moving = [group for group in scene.groups if group.moved]
     if scene.sampled_twice and moving and not stuck and not scene.gone and not _stands_out(findings):
@@ -71,13 +88,27 @@ def _ended(scene: Scene) -> Verdict:
     bad = [process for process in scene.gone if process.exit_code not in (0, None)]
     absent = [process for process in scene.gone if process.missing]
     if absent:
-        return Verdict("unknown", "dead-peer", "undecided", ["dead-peer"], [p.id for p in absent], ["None of the expected processes was found."])
+        return Verdict(
+            "unknown",
+            "dead-peer",
+            "undecided",
+            ["dead-peer"],
+            [p.id for p in absent],
+            ["None of the expected processes was found."],
+        )
     logged = [f"Log: {hint.text}" for hint in scene.hints("traceback")[:3]]
     if not bad and logged and scene.hints("finished"):
         evidence = ["Every process ended with exit code 0, and the log has a traceback.", *logged]
         return Verdict("done", "exception-swallowed", "likely", ["exception-swallowed"], evidence=evidence)
     evidence = [f"{process.id} ended with exit code {process.exit_code}." for process in bad[:4]] + logged
-    return Verdict("done", "none", "likely", ["none"], [p.id for p in bad], evidence or ["Every process has ended with exit code 0."])
+    return Verdict(
+        "done",
+        "none",
+        "likely",
+        ["none"],
+        [p.id for p in bad],
+        evidence or ["Every process has ended with exit code 0."],
+    )
 
 
 def _by_findings(scene: Scene, findings: list[Finding]) -> Verdict:
@@ -101,7 +132,7 @@ def _by_findings(scene: Scene, findings: list[Finding]) -> Verdict:
         state = "unknown"
     laggards = top.laggards or (second.laggards if second is not None and confidence == "undecided" else [])
     runners = {finding.cause: round(finding.score, 2) for finding in findings[1:6] if finding.score >= 0.3}
-    return Verdict(state, top.cause, confidence, candidates, laggards, evidence, elsewhere=top.elsewhere, runners_up=runners)
+    return Verdict(state, top.cause, confidence, candidates, laggards, evidence, runners_up=runners)
 
 
 def _may_be_certain(scene: Scene, top: Finding) -> bool:
@@ -118,7 +149,7 @@ def _what_is_seen(scene: Scene) -> list[str]:
     return seen
 
 
-# --- what goes with it --------------------------------------------------------------------------------------------------
+# --- what goes with it ---
 
 
 @lru_cache(maxsize=1)
@@ -131,7 +162,7 @@ def _texts() -> dict[str, Any]:
 def _describe(verdict: Verdict, scene: Scene) -> None:
     """Add words, next steps, groups, tree and processes."""
     about = _texts()["causes"][verdict.cause]
-    verdict.title, verdict.means = about["title"], about["means"]
+    verdict.title, verdict.means, verdict.elsewhere = about["title"], about["means"], about.get("elsewhere", "")
     verdict.next = _next_steps(verdict, scene, about["next"])
     verdict.notes = list(scene.dump.notes)
     if not scene.sampled_twice and verdict.state == "hung":
@@ -145,10 +176,31 @@ def _describe(verdict: Verdict, scene: Scene) -> None:
         functions = tuple(Frame(frame.function, frame.file) for frame in group.wait.clean)
         verdict.groups.append(_group_row(group, coarse.setdefault((group.role, functions), len(coarse))))
         group_of |= {id(process): number for process in group.members}
-    verdict.tree = [root.as_dict() for root in tree((group.wait.clean, group.ids) for group in order)]
+    verdict.tree = _tree(order)
     for process in [*scene.dump.processes, *(p for p in scene.gone if p.id in scene.inferred)]:
         number_or_none = group_of.get(id(process))
         verdict.processes.append(_process_row(process, number_or_none))
+
+
+def _tree(order: list[Group]) -> list[dict[str, Any]]:
+    """The merged stacks with who is in each call; a set of groups is put into words once."""
+    words: dict[tuple[int, ...], tuple[str, int]] = {}
+
+    def in_words(node: Node) -> dict[str, Any]:
+        # A recursive call puts a group into a node twice.
+        key = tuple(dict.fromkeys(node.groups))
+        if key not in words:
+            members = [order[number] for number in key]
+            words[key] = (names(scenes.ids(members)), scenes.count(members))
+        who, number = words[key]
+        return {
+            "frame": str(node.frame),
+            "who": who,
+            "count": number,
+            "children": [*map(in_words, node.children.values())],
+        }
+
+    return [in_words(root) for root in tree(group.wait.clean for group in order)]
 
 
 def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
@@ -156,6 +208,10 @@ def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
     by_id = {process.id: process for group in scene.groups for process in reversed(group.members)}
     who = verdict.laggards[0] if verdict.laggards else ""
     subject = by_id.get(who)
+    if verdict.cause == "data-worker":
+        # Its worker is what to look into, where one was dumped.
+        stuck = [group for group in scene.children if not group.idle]
+        subject = next((child for group in stuck for child in group.members if child.owner == who), subject)
     if subject is None and not who:
         subject = next((process for group in scene.peers for process in group.members), None)
     wanted = list(steps)
@@ -165,14 +221,18 @@ def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
         for other in verdict.candidates[1:]:
             wanted += _texts()["causes"][other]["next"]
     pid = str(subject.pid) if subject is not None and subject.pid else "PID" if not who or subject is not None else ""
-    values = {"who": names([who]) if who else "the laggard", "pid": pid, "rank": str(subject.rank) if subject and subject.rank is not None else ""}
+    values = {
+        "who": names([who]) if who else "the laggard",
+        "pid": pid,
+        "rank": str(subject.rank) if subject and subject.rank is not None else "",
+    }
     filled = [step.format(**values) for step in wanted if not ("{pid}" in step and not pid)]
     return list(dict.fromkeys(filled))[:6]
 
 
 def _group_row(group: Group, coarse: int) -> GroupRow:
     return GroupRow(
-        who=names(group.ids, most=12),
+        who=group.who,
         ids=group.ids,
         role=group.role,
         kind=group.kind,

@@ -56,7 +56,8 @@ class ProcessEntry(BaseModel):
     """One process, found or expected.
 
     Attributes:
-        id: ``rank<k>``; without ranks ``driver``, ``server`` or ``worker:<pid>``. A child has its rank's id and role ``child``.
+        id: ``rank<k>``; without ranks ``driver``, ``server`` or ``worker:<pid>``. A child has its rank's id and the
+            role ``child``.
         role: rank, child, driver, server, worker, launcher.
         missing: expected by the world size, but nowhere found.
         exit_code: of a process that has ended, where somebody kept it.

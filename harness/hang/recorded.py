@@ -8,9 +8,10 @@ from harness.hang.grouping import ranges
 from harness.hang.model import Recorded, Recording
 
 # Every rank must pass as many elements to these; the others may differ by design.
-_SAME_SIZE = {
-    "all_reduce", "allreduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "_all_gather_base", "allgather", "reduce_scatter", "reduce_scatter_tensor", "_reduce_scatter_base", "all_to_all_single_even",
-}  # fmt: skip
+_SAME_SIZE = frozenset(
+    {"all_reduce", "allreduce", "broadcast", "reduce", "all_gather", "allgather", "all_gather_into_tensor"}
+    | {"_all_gather_base", "reduce_scatter", "reduce_scatter_tensor", "_reduce_scatter_base"}
+)
 
 
 @dataclass
@@ -55,7 +56,11 @@ def compare(recordings: list[Recording]) -> Finding:
     for recording in recordings:
         for name in {operation.group for operation in recording.operations} | set(recording.enqueued):
             groups.setdefault(name, []).append(recording)
-    findings = [finding for name, members in sorted(groups.items()) if (finding := _in_group(name, members, recordings)) is not None]
+    findings = [
+        finding
+        for name, members in sorted(groups.items())
+        if (finding := _in_group(name, members, recordings)) is not None
+    ]
     if not findings:
         return Finding("done", "The recorders show no operation that is under way.")
     behind = [finding for finding in findings if finding.kind == "behind"]
@@ -68,7 +73,9 @@ def compare(recordings: list[Recording]) -> Finding:
 
 def _in_group(name: str, members: list[Recording], everyone: list[Recording]) -> Finding | None:
     enqueued = {recording.rank: _last(recording, name) for recording in members}
-    expected = next((set(recording.members[name]) for recording in members if recording.members.get(name)), set(enqueued))
+    expected = next(
+        (set(recording.members[name]) for recording in members if recording.members.get(name)), set(enqueued)
+    )
     dumped = {recording.rank for recording in everyone}
     # A rank that has a recorder but nothing in this group has never come to it.
     for rank in expected & dumped:
@@ -91,7 +98,9 @@ def _in_group(name: str, members: list[Recording], everyone: list[Recording]) ->
     rows = _rows(name, highest, members)
     if not rows or all(row.completed for row in rows):
         return None
-    return Finding("same", f"Group {name}: every rank is in {rows[0].operation} number {highest}, sizes {rows[0].sizes}.", [], rows)
+    return Finding(
+        "same", f"Group {name}: every rank is in {rows[0].operation} number {highest}, sizes {rows[0].sizes}.", [], rows
+    )
 
 
 def _mismatch(name: str, sequence: int, members: list[Recording]) -> Finding | None:
@@ -113,7 +122,11 @@ def _odd(rows: list[Row], word: str) -> list[int]:
         by_value.setdefault(getattr(row, word), []).extend(row.ranks)
     total = sum(len(ranks) for ranks in by_value.values())
     most = max(by_value.values(), key=len)
-    return sorted(rank for ranks in by_value.values() if ranks is not most for rank in ranks) if len(most) * 2 > total else []
+    return (
+        sorted(rank for ranks in by_value.values() if ranks is not most for rank in ranks)
+        if len(most) * 2 > total
+        else []
+    )
 
 
 def _rows(name: str, sequence: int, members: list[Recording]) -> list[Row]:
@@ -135,5 +148,9 @@ def _at(recording: Recording, name: str, sequence: int) -> Recorded | None:
 
 
 def _last(recording: Recording, name: str) -> int:
-    own = [operation.sequence for operation in recording.operations if operation.group == name and not operation.point_to_point]
+    own = [
+        operation.sequence
+        for operation in recording.operations
+        if operation.group == name and not operation.point_to_point
+    ]
     return max([*own, recording.enqueued.get(name, 0), 0])

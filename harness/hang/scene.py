@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from harness.hang import standing as standings
+from harness.hang.grouping import names
 from harness.hang.model import Dump, Hint, Process
 from harness.hang.recorded import Finding as RecordedFinding
 from harness.hang.recorded import compare
 from harness.hang.standing import Progress, Standing
-from harness.hang.waits import COMMUNICATION, IDLE, JOINED, Wait
+from harness.hang.waits import COMMUNICATION, IDLE, JOINED, RUNNING, Wait
 
 _HALTED = ("T", "t")
+# Where the kernel has a thread that waits for a lock on a file.
+_FILE_LOCK_CHANNELS = re.compile(r"flock|locks_lock|posix_lock|fcntl_setlk")
+_REWARDING = re.compile(r"reward|verif|grader|judge|sandbox|toolworker", re.IGNORECASE)
 
 
 @dataclass(eq=False)
@@ -24,6 +29,7 @@ class Group:
         halted: the kernel has stopped it (T, t).
         blocked_in_kernel: it sleeps where no signal reaches it (D).
         busy: used a core between the samples; None where that wasn't measured.
+        on_file_lock: the kernel says that they wait for a lock on a file.
         moves_bytes: read or wrote a good deal between the samples.
     """
 
@@ -33,6 +39,7 @@ class Group:
     busy: bool | None
     moves_bytes: bool
     state: str
+    on_file_lock: bool = False
     members: list[Process] = field(default_factory=list)
 
     @property
@@ -45,10 +52,23 @@ class Group:
         """The kind of that wait."""
         return self.wait.kind
 
-    @property
+    @cached_property
     def phases(self) -> frozenset[str]:
-        """What its deciding stack is about."""
+        """What they are about: by the deciding stack, and by what a Ray worker is called."""
+        if self.kind == RUNNING and any(
+            _REWARDING.search(process.command.partition(" ")[0]) for process in self.members[:1]
+        ):
+            return self.wait.phases | {"user-code"}
         return self.wait.phases
+
+    @property
+    def reducing(self) -> bool:
+        """Whether they sleep in backward: then it is the reduction of gradients, or the device, that they wait for."""
+        return (
+            self.wait.operation in ("_engine_run_backward", "run_backward")
+            and self.kind == RUNNING
+            and self.standing.thread.active is False
+        )
 
     @property
     def halted(self) -> bool:
@@ -63,17 +83,27 @@ class Group:
     @property
     def moved(self) -> bool:
         """Whether the second sample shows that they get on."""
-        return self.progress == "moved" or self.moves_bytes
+        # An engine generates below Python, at one and the same line.
+        return (
+            self.progress == "moved"
+            or self.moves_bytes
+            or (self.role == "server" and bool(self.busy) and not self.idle)
+        )
 
     @property
     def idle(self) -> bool:
         """Whether they have nothing to do; an event loop of a server has nothing to do either."""
         return self.kind in IDLE or (self.kind == "loop" and self.role == "server")
 
-    @property
+    @cached_property
     def ids(self) -> list[str]:
-        """Who they are."""
+        """Who they are; members are complete by the time anybody asks."""
         return [process.id for process in self.members]
+
+    @cached_property
+    def who(self) -> str:
+        """The same in few words."""
+        return names(self.ids)
 
     def __len__(self) -> int:
         return len(self.members)
@@ -102,8 +132,13 @@ class Scene:
         if ranks:
             return ranks
         speaking = [group for group in self.groups if group.role != "child" and group.kind in COMMUNICATION]
-        commands = {_kind_of_command(process) for group in speaking for process in group.members}
-        return [group for group in self.groups if group in speaking or (group.role != "child" and commands & {_kind_of_command(p) for p in group.members})]
+        commands = {_kind_of_command(process) for group in speaking for process in group.members} - {""}
+        alike = [
+            group
+            for group in self.groups
+            if group.role not in ("child", "launcher") and commands & {_kind_of_command(p) for p in group.members}
+        ]
+        return [group for group in self.groups if group in speaking or group in alike]
 
     @cached_property
     def waiting(self) -> list[Group]:
@@ -197,10 +232,11 @@ def build(dump: Dump) -> Scene:
         busy, moving = standings.is_busy(process), standings.moves_bytes(process)
         state = process.state if process.state in ("T", "t", "D") else ""
         first = process.samples[0].threads if process.samples else ()
-        key = (process.role, process.threads, first, busy, moving, state)
+        locked = bool(process.wchan and _FILE_LOCK_CHANNELS.search(process.wchan))
+        key = (process.role, process.threads, first, busy, moving, state, locked, _kind_of_command(process))
         group = groups.get(key)
         if group is None:
-            group = groups[key] = Group(process.role, standing, progress, busy, moving, state)
+            group = groups[key] = Group(process.role, standing, progress, busy, moving, state, locked)
         group.members.append(process)
     inferred = _absent_ranks(dump)
     gone += [Process(id=f"rank{rank}", role="rank", rank=rank, missing=True) for rank in inferred]
@@ -220,12 +256,19 @@ def _absent_ranks(dump: Dump) -> list[int]:
         size = max(known) + 1
         if len(known) < 2 or size - len(known) > max(1, len(known) // 4):
             return []
-    if size > 1_000_000 or len(known) * 2 < size and not dump.world_size:
+    if size > 1_000_000 or (len(known) * 2 < size and not dump.world_size):
         return []
     return [rank for rank in range(size) if rank not in known]
 
 
 def _kind_of_command(process: Process) -> str:
-    """Commands of processes that do the same work: the program without numbers and arguments."""
-    head = process.command.split(" ")[0:3]
+    """Commands of processes that do the same work: the program without numbers and arguments, a Ray actor's class."""
+    return _kind_of(process.command)
+
+
+@lru_cache(maxsize=65536)
+def _kind_of(command: str) -> str:
+    head = command.split(" ")[0:3]
+    if head[0].startswith("ray::"):
+        head = [head[0].partition(".")[0]]
     return "".join(character for character in " ".join(head) if not character.isdigit())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 from harness.hang import waits
@@ -13,10 +14,10 @@ from harness.hang.waits import COMMUNICATION, IDLE, RUNNING, Wait
 Progress = Literal["", "moved", "looping", "still"]
 
 # Who decides when several threads could: a collective in any thread says more than a main thread that waits for calls.
-_IMPORTANCE: dict[str, float] = {kind: 10 for kind in COMMUNICATION} | {
-    "cuda": 9, "ray-get": 8, "ray-fetch": 8, "ray-core": 8, "ray-place": 8, "dataloader": 8, "file-lock": 8, "rollout": 8,
-    "engine-reply": 8, "http": 7, "engine-idle": 5, "engine-poll": 5, "loader-idle": 5, "serve": 4, "launcher": 4, "loop": 4,
-    "ray-idle": 3, "capacity": 2, "pool-idle": 0, "pool-helper": 0,
+_IMPORTANCE: dict[str, float] = dict.fromkeys(COMMUNICATION, 10.0) | {
+    "cuda": 9, "ray-get": 8, "ray-fetch": 8, "ray-core": 8, "ray-place": 8, "dataloader": 8, "file-lock": 8,
+    "rollout": 8, "engine-reply": 8, "http": 7, "engine-idle": 5, "engine-poll": 5, "loader-idle": 5,
+    "serve": 4, "launcher": 4, "loop": 4, "ray-idle": 3, "capacity": 2, "pool-idle": 0, "pool-helper": 0,
 }  # fmt: skip
 _BUSY_CPU = 0.5
 _BUSY_BYTES = 1_000_000
@@ -84,26 +85,35 @@ def _importance(thread: Thread) -> float:
         return 7 if thread.is_main else 6 if thread.active else 3.5
     if wait.kind in _IMPORTANCE:
         # An event loop in a side thread serves the main one.
-        return _IMPORTANCE[wait.kind] - (2 if wait.kind == "loop" and not thread.is_main else 0) + (0.1 if thread.is_main else 0)
+        return (
+            _IMPORTANCE[wait.kind]
+            - (2 if wait.kind == "loop" and not thread.is_main else 0)
+            + (0.1 if thread.is_main else 0)
+        )
     return 5 if thread.is_main else 1
 
 
 def progress(process: Process) -> Progress:
-    """What two samples tell: ``still``, ``moved``, ``looping`` (same functions, other lines), or "" with one sample."""
-    pair = ends(process)
-    if pair is None:
-        return ""
-    first, last = of_threads(pair[0].threads), of_threads(pair[1].threads)
+    """What the samples tell: ``still``, ``moved``, ``looping`` (same functions, other lines), or "" with one sample."""
+    shown = [sample.threads for sample in process.samples if sample.threads]
+    steps = {_step(before, after) for before, after in pairwise(shown)}
+    return "moved" if "moved" in steps else "looping" if "looping" in steps else "still" if steps else ""
+
+
+@lru_cache(maxsize=65536)
+def _step(one: Threads, other: Threads) -> Progress:
+    first, last = of_threads(one), of_threads(other)
     if first is None or last is None:
         return ""
     before, after = first.wait.clean, last.wait.clean
     if before == after:
         return "still"
-    if len(before) == len(after) and all((a.name, a.file) == (b.name, b.file) for a, b in zip(before, after, strict=True)):
-        # Only the innermost line differs: a loop, of which nobody knows whether it ends.
-        if before[1:] == after[1:] or first.wait.kind == last.wait.kind != RUNNING:
-            return "looping"
-    return "moved"
+    functions = [(frame.name, frame.file) for frame in before]
+    if functions != [(frame.name, frame.file) for frame in after]:
+        return "moved"
+    # Only lines differ. The innermost alone, or in a wait of one kind: a loop, of which nobody knows whether it ends.
+    same_wait = first.wait.kind == last.wait.kind != RUNNING
+    return "looping" if before[1:] == after[1:] or same_wait else "moved"
 
 
 def ends(process: Process) -> tuple[Sample, Sample] | None:

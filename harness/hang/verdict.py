@@ -64,7 +64,7 @@ class Verdict:
     """What a dump means.
 
     Attributes:
-        cause: the likeliest code, also when undecided; ``none`` when nothing hangs, ``unknown`` when nothing can be said.
+        cause: the likeliest code, also when undecided; ``none``: nothing hangs; ``unknown``: nothing can be said.
         candidates: the two codes between which it is undecided; else the cause alone.
         runners_up: further codes that were considered, with their scores.
         elsewhere: where the mistake may sit when that isn't where it hangs.

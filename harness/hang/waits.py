@@ -19,9 +19,10 @@ WEIGHTS: dict[str, float] = {
     "select": 1, "lock": 1, "sleep": 1, "message": 1, "pipe": 1, "socket": 1, "future": 1.5,
     "queue": 2, "mp-queue": 2, "join": 2, "subprocess": 2, "ray-idle": 2,
     "loop": 3, "rpc": 3, "http": 3, "cuda": 3, "pool-idle": 3, "pool-helper": 3, "engine-poll": 3,
-    "store": 4, "collective": 4, "p2p": 3.9, "p2p-send": 4, "p2p-recv": 4, "destroy": 4, "init": 4, "new-group": 4, "ray-get": 4,
-    "ray-fetch": 4, "ray-core": 4, "ray-place": 4.5, "rollout": 4, "capacity": 4.2, "file-lock": 4, "serve": 4, "launcher": 4,
-    "nccl": 4.5, "abort": 5, "init-pipe": 5, "engine-idle": 5, "engine-reply": 5, "loader-idle": 5, "dataloader": 5,
+    "p2p": 3.9, "collective": 4, "p2p-send": 4, "p2p-recv": 4, "destroy": 4, "init": 4, "new-group": 4, "store": 4,
+    "ray-get": 4, "ray-fetch": 4, "ray-core": 4, "ray-place": 4.5, "rollout": 4, "capacity": 4.2, "file-lock": 4,
+    "serve": 4, "launcher": 4, "nccl": 4.5,
+    "abort": 5, "init-pipe": 5, "engine-idle": 5, "engine-reply": 5, "loader-idle": 5, "dataloader": 5,
 }  # fmt: skip
 _NATIVE_DISCOUNT = 0.5
 
@@ -33,7 +34,9 @@ JOINING = frozenset({"init", "new-group", "store", "init-pipe"})
 LEAVING = frozenset({"destroy", "abort"})
 COMMUNICATION = JOINED | JOINING | LEAVING
 # Waits of somebody who has nothing to do, which is no fault of theirs.
-IDLE = frozenset({"ray-idle", "serve", "engine-idle", "engine-poll", "loader-idle", "pool-idle", "pool-helper", "launcher"})
+IDLE = frozenset(
+    {"ray-idle", "serve", "engine-idle", "engine-poll", "loader-idle", "pool-idle", "pool-helper", "launcher"}
+)
 RUNNING = "running"
 
 
@@ -89,7 +92,8 @@ class _Table:
                     else:
                         self.calls.setdefault(function, []).append((row["file"], kind, bool(row.get("bare"))))
         self.phases = [
-            (row["phase"], _union(row.get("functions")), _union(row.get("files")), bool(row.get("own_code"))) for row in data["phases"]
+            (row["phase"], _union(row.get("functions")), _union(row.get("files")), bool(row.get("own_code")))
+            for row in data["phases"]
         ]
         self.wrappers = [(row["file"], _union(row["functions"])) for row in data["wrappers"]]
         self.helper_calls = [(row["file"], _union(row["functions"])) for row in data["helpers"] if "file" in row]
@@ -132,7 +136,8 @@ def call_kind(frame: Frame) -> str | None:
 def is_wrapper(frame: Frame) -> bool:
     """Whether this call only passes on to the next."""
     return not frame.is_native and any(
-        _same_file(frame.file, file) and functions is not None and functions.match(frame.function) for file, functions in _table().wrappers
+        _same_file(frame.file, file) and functions is not None and functions.match(frame.function)
+        for file, functions in _table().wrappers
     )
 
 
@@ -172,7 +177,12 @@ def is_helper(thread: Thread) -> bool:
     if any(_is_helper_call(frame) for frame in thread.stack.frames):
         return True
     named = any(pattern is not None and pattern.match(thread.name) for pattern in _table().helper_names)
-    return named and not thread.active and not thread.holds_gil and not any(call_kind(f) in COMMUNICATION for f in thread.stack.frames)
+    return (
+        named
+        and not thread.active
+        and not thread.holds_gil
+        and not any(call_kind(f) in COMMUNICATION for f in thread.stack.frames)
+    )
 
 
 @lru_cache(maxsize=65536)

@@ -1,12 +1,12 @@
 """The rules, one small file a family. Each looks at a scene and gives findings; ``decide`` weighs them.
 
-To add a cause: write a function that yields ``Finding``s, list it here, describe its code in ``causes.yaml``, and put a
-case with its truth under ``tests/hang_cases`` first.
+To add a cause: put a case with its truth under ``tests/hang_cases`` first, then write a function that yields
+``Finding``s, list it here, and describe its code in ``causes.yaml``.
 """
 
 from __future__ import annotations
 
-from harness.hang.causes import mismatch, places, presence, services
+from harness.hang.causes import cluster, held, late, mismatch, pipeline, presence, recorders, services
 from harness.hang.causes.finding import Finding, Rule
 
 RULES: tuple[Rule, ...] = (
@@ -14,25 +14,27 @@ RULES: tuple[Rule, ...] = (
     presence.dead_peer,
     presence.cleanup,
     presence.init,
-    mismatch.recorder,
-    mismatch.watchdog,
+    recorders.recorder,
+    recorders.watchdog,
     mismatch.collectives,
     mismatch.lone_collective,
-    mismatch.point_to_point,
     mismatch.same_line,
-    places.straggler,
-    places.python_loop,
-    places.user_code,
-    places.compiling,
-    places.saving,
-    places.device,
-    places.gil,
-    places.below_python,
-    places.back_home,
-    places.lock_file,
-    places.data_workers,
-    services.ray_resources,
-    services.ray_wait,
+    pipeline.point_to_point,
+    late.straggler,
+    late.caught,
+    late.back_home,
+    late.python_loop,
+    late.compiling,
+    late.saving,
+    held.user_code,
+    held.device,
+    held.gil,
+    held.below_python,
+    held.lock_file,
+    held.data_workers,
+    cluster.ray_resources,
+    cluster.ray_core,
+    cluster.ray_wait,
     services.server,
     services.staleness,
     services.lost_await,

@@ -17,7 +17,7 @@ from harness.hang.readers.logs import Hints
 from harness.hang.readers.sources import MOST_JSON_BYTES, Source
 from harness.hang.readers.text import TextReader
 
-_HEAD = 1 << 17
+_HEAD, _SNIFF = 1 << 17, 8192
 _BROKEN = (OSError, EOFError, tarfile.TarError, zlib.error)
 _MOST_NOTES = 50
 
@@ -37,7 +37,7 @@ def read(path: str) -> Dump:
         raise UsageError(
             f"`{path}` holds no stack of any process.",
             consequence=f"There is nothing to diagnose: {found}.",
-            mend="harness diagnose FOLDER|ARCHIVE|FILE   # dumps of py-spy (text or --json), faulthandler, pystack, gdb, `ray stack`",
+            mend="harness diagnose FOLDER|ARCHIVE|FILE   # text or JSON of py-spy, faulthandler, pystack, gdb, ray",
         )
     return dump
 
@@ -65,7 +65,7 @@ class _Reader:
     def _take(self, source: Source, head: bytes) -> None:
         if head.startswith(b"\xef\xbb\xbf"):
             head = head[3:]
-        if (kind := self._structured(source.name, head)) is not None:
+        if (kind := self._structured(source.name, head[:_SNIFF])) is not None:
             data = head if len(head) < _HEAD else head + source.stream.read(MOST_JSON_BYTES - len(head))
             if len(data) >= MOST_JSON_BYTES:
                 self._note(f"{source.name} is larger than a dump can be and was left out")
@@ -77,7 +77,7 @@ class _Reader:
                 # JSON that isn't ours has no lines to read either.
                 self._note(f"{source.name} is no dump: {error}")
                 return
-        if b"\0" in head[:8192]:
+        if b"\0" in head[:_SNIFF]:
             self._note(f"{source.name} is neither text nor a dump")
             return
         self._read_text(source, head)
@@ -85,6 +85,8 @@ class _Reader:
     def _structured(self, name: str, head: bytes) -> Callable[[bytes], None] | None:
         """How to read a file that isn't plain text; None for text."""
         base = name.rpartition("/")[2]
+        if pyspy_json.looks_like(head):
+            return lambda data: self._read_pyspy(name, data)
         if recorder.looks_like(head):
             return lambda data: self._read_recorder(name, data)
         if cluster.looks_like_actors(head):
@@ -93,8 +95,6 @@ class _Reader:
             return lambda data: self._read_tasks(name, data)
         if base == "manifest.json":
             return lambda data: self.assembly.take_manifest(name, data)
-        if pyspy_json.looks_like(head):
-            return lambda data: self._read_pyspy(name, data)
         if base.endswith(".json"):
             return self._read_foreign
         return None

@@ -62,7 +62,7 @@ class Assembly:
             parts = NameParts(stem=parts.stem)
         for entry in printed:
             self._stands_for_all |= entry.stands_for_all
-            for rank in entry.ranks or [None]:
+            for rank in entry.ranks or (None,):
                 process = Process(pid=entry.pid, ppid=entry.parent, command=entry.command, rank=rank, source=name)
                 process.samples = [Sample(threads) for threads in entry.samples]
                 self._loose.append((name, parts, process))

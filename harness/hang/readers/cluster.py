@@ -31,7 +31,11 @@ def read_tasks(data: bytes) -> tuple[int, list[Task]]:
     for entry in content["tasks"]:
         if isinstance(entry, dict) and isinstance(entry.get("stack"), list):
             chain = tuple(
-                Frame(str(frame["name"]), short(str(frame.get("file", ""))), frame["line"] if isinstance(frame.get("line"), int) else 0)
+                Frame(
+                    str(frame["name"]),
+                    short(str(frame.get("file", ""))),
+                    frame["line"] if isinstance(frame.get("line"), int) else 0,
+                )
                 for frame in entry["stack"]
                 if isinstance(frame, dict) and "name" in frame
             )
@@ -42,7 +46,7 @@ def read_tasks(data: bytes) -> tuple[int, list[Task]]:
 
 def looks_like_actors(head: bytes) -> bool:
     """Whether this is Ray's list of actors, as ``ray list actors`` prints it or as its API answers."""
-    return b"CLASS_NAME" in head and b"ACTOR_ID" in head or b'"actor_id"' in head and b'"class_name"' in head
+    return (b"CLASS_NAME" in head and b"ACTOR_ID" in head) or (b'"actor_id"' in head and b'"class_name"' in head)
 
 
 def read_actors(data: bytes) -> tuple[list[str], list[Hint]]:

@@ -14,10 +14,13 @@ ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?
 # --- who: the lines that open a process -----------------------------------------------------------------------------
 PYSPY_PROCESS = re.compile(r"^Process (\d{1,10}): ?(.*)$")
 PYSPY_PARENT = re.compile(r"^Parent Process (\d{1,10}):")
-PID_HEADING = re.compile(r"^[\s=\-#*>]*(?:py-?spy dump (?:for|of) )?(?:PID|process id)\s*[:=#]?\s*(\d{1,10})\b", re.IGNORECASE)
+PID_HEADING = re.compile(
+    r"^[\s=\-#*>]*(?:py-?spy dump (?:for|of) )?(?:PID|process id)\s*[:=#]?\s*(\d{1,10})\b", re.IGNORECASE
+)
 RAY_STACK_HEADING = re.compile(r"^Stack dump for (?:\S+\s+)?(\d{1,10})\s+(.*)$")
+_RANK_RANGE = r"\d{1,7}(?:\s*(?:[-–]|\.\.|to)\s*\d{1,7})?"
 RANK_HEADING = re.compile(
-    r"^[\s=\-#*>\[(]*(?:global[ _])?ranks?\s*[:=#_]?\s*(\d{1,7}(?:\s*(?:[-–]|\.\.|to)\s*\d{1,7})?(?:\s*(?:,|and|&)\s*\d{1,7}(?:\s*(?:[-–]|\.\.)\s*\d{1,7})?)*)\b",
+    rf"^[\s=\-#*>\[(]*(?:global[ _])?ranks?\s*[:=#_]?\s*({_RANK_RANGE}(?:\s*(?:,|and|&)\s*{_RANK_RANGE})*)\b",
     re.IGNORECASE,
 )
 ALL_RANKS_HEADING = re.compile(r"^[\s=\-#*>]*all (?:\d+ )?(?:ranks|processes|workers)\b", re.IGNORECASE)
@@ -26,7 +29,9 @@ OTHER_HEADING = re.compile(r"^(?:#{1,6}\s+[A-Za-z].*|[=*-]{3,}\s*[A-Za-z].*)$")
 # --- which thread ---------------------------------------------------------------------------------------------------
 PYSPY_THREAD = re.compile(r'^\s*Thread\s+(0x[0-9A-Fa-f]+|\d+)\s+\(([a-z]+)((?:\+gil)?)\)(?::\s*"(.*)")?\s*$')
 NAMED_THREAD = re.compile(r'^\s*Thread:?\s*"([^"]*)"\s*(?:\(([a-z]+)((?:\+gil)?)\))?\s*$')
-FAULTHANDLER_THREAD = re.compile(r"^\s*(?:Current t|T)hread (0x[0-9A-Fa-f]+)(?: \[([^\]]*)\])? \(most recent call first\):")
+FAULTHANDLER_THREAD = re.compile(
+    r"^\s*(?:Current t|T)hread (0x[0-9A-Fa-f]+)(?: \[([^\]]*)\])? \(most recent call first\):"
+)
 PYSTACK_THREAD = re.compile(r"^\s*Traceback for thread (\d+)(?: \((.*?)\))? \[(.*?)\] \(most recent call last\):")
 GDB_THREAD = re.compile(r'^\s*Thread (\d+) \((?:Thread 0x[0-9a-f]+ )?\(?(?:LWP (\d+))?\)?(?: "([^"]*)")?.*\):?\s*$')
 FAULTHANDLER_START = re.compile(r"^(?:Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!|Fatal Python error: )")
@@ -39,11 +44,10 @@ PYSPY_FRAME = re.compile(
 BARE_FRAME = re.compile(r"^\s*[\w.<>$]+ \([\w./<>-]+\.(?:py|pyx|so[\w.]*)(?::\d+)?\)\s*(?:(?:←|<-|#).*)?$")
 FAULTHANDLER_FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d{1,9}|\?\?\?) in (?P<name>.+?)\s*$')
 PYSTACK_FRAME = re.compile(
-    r'^\s*\((?P<kind>Python|C)\) File "(?P<file>[^"]*)", line (?P<line>\d{1,9}), in (?P<name>.+?)(?: \((?P<library>[^()]*\.so[^()]*|/[^()]*)\))?\s*$'
+    r'^\s*\((?P<kind>Python|C)\) File "(?P<file>[^"]*)", line (?P<line>\d{1,9}), in (?P<name>.+?)'
+    r"(?: \((?P<library>[^()]*\.so[^()]*|/[^()]*)\))?\s*$"
 )
-GDB_FRAME = re.compile(
-    r"^#\d{1,5}\s+(?:0x[0-9a-f]+ in )?(?P<name>[^\s(][^(]*?)\s*\((?P<rest>.*)$"
-)
+GDB_FRAME = re.compile(r"^#\d{1,5}\s+(?:0x[0-9a-f]+ in )?(?P<name>[^\s(][^(]*?)\s*\((?P<rest>.*)$")
 _GDB_PLACE = re.compile(r"\) (?:from (?P<library>\S+)|at (?P<file>[^:\s]+):(?P<line>\d{1,9}))\s*$")
 _LOCALS = re.compile(r"^\s*(?:Arguments|Locals):\s*$")
 

@@ -16,13 +16,18 @@ _RANK_ARGUMENT = re.compile(r"(?:^|[\s,;(])(?:--?)?(?:global[_-])?rank[= ](\d{1,
 _LOCAL_RANK_ARGUMENT = re.compile(r"--?local[_-]rank[= ](\d{1,7})(?!\S)", re.IGNORECASE)
 
 _SERVER_COMMANDS = re.compile(
-    r"(?:vllm(?:\.entrypoints| serve)|VLLM::|vllm_ext|sglang\.launch_server|sglang::|areal\.[\w.]*(?:vllm|sglang)_server|xllamacpp|llama_cpp"
-    r"|llama-server|-m gateway|uvicorn|gunicorn|hypercorn|text-generation|trtllm-serve)"
+    r"vllm(?:\.entrypoints| serve)|VLLM::|vllm_ext|sglang\.launch_server|sglang::|areal\.[\w.]*(?:vllm|sglang)_server"
+    r"|xllamacpp|llama_cpp|llama-server|-m gateway|uvicorn|gunicorn|hypercorn|text-generation|trtllm-serve"
 )
 _SERVER_PARTS = re.compile(r"VLLM::(?:EngineCore|Worker)|sglang::(?:scheduler|detokenizer)")
-_LAUNCHER_COMMANDS = re.compile(r"(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate(?:\.commands\.launch| launch)|deepspeed\.launcher|\bmpirun|\bsrun)\b")
+_LAUNCHER_COMMANDS = re.compile(
+    r"(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate(?:\.commands\.launch| launch)|deepspeed\.launcher"
+    r"|\bmpirun|\bsrun)\b"
+)
 _RAY_WORKER = re.compile(r"^ray::|default_worker\.py")
-_RAY_SYSTEM = re.compile(r"(?:/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent|ray::DashboardAgent)")
+_RAY_SYSTEM = re.compile(
+    r"/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent|ray::DashboardAgent"
+)
 
 
 @dataclass(frozen=True)
@@ -97,10 +102,15 @@ def name_all(processes: list[Process]) -> None:
     """Give every process that has none an id, and every child its owner."""
     _ranks_from_local(processes)
     by_pid = {process.pid: process for process in processes if process.pid and process.role != "child"}
+    siblings: dict[int, list[Process]] = {}
+    for process in processes:
+        siblings.setdefault(process.ppid, []).append(process)
     for process in processes:
         parent = by_pid.get(process.ppid)
-        if process.role == "" and process.rank is None and parent is not None and parent is not process and not _leads(parent):
-            process.role = "child"
+        if process.role == "" and process.rank is None and parent is not None and parent is not process:
+            # Ranks that their script started itself are ranks, not helpers.
+            ranks = any(_looks_distributed(sibling) for sibling in siblings[process.ppid])
+            process.role = "" if ranks or _leads(parent) else "child"
         if process.role == "":
             process.role = "rank" if process.rank is not None else role_by_command(process.command)
     taken = {process.id for process in processes if process.id and process.role != "child"}
@@ -141,8 +151,14 @@ def _name_children(processes: list[Process], by_pid: dict[int, Process]) -> None
 
 def _ranks_from_local(processes: list[Process]) -> None:
     """On one machine the local rank is the rank; with two machines it would name two processes alike."""
-    numbered = [process for process in processes if process.local_rank is not None and process.rank is None and process.role in ("", "rank")]
-    if len({process.local_rank for process in numbered}) == len(numbered) and not any(p.rank is not None for p in processes):
+    numbered = [
+        process
+        for process in processes
+        if process.local_rank is not None and process.rank is None and process.role in ("", "rank")
+    ]
+    if len({process.local_rank for process in numbered}) == len(numbered) and not any(
+        p.rank is not None for p in processes
+    ):
         for process in numbered:
             process.rank = process.local_rank
 

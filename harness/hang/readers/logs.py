@@ -11,18 +11,42 @@ _MOST_OF_A_KIND = 200
 
 # A cheap word that must be in the line, the kind, and the pattern; the pattern's named groups become numbers.
 _PATTERNS: list[tuple[str, str, re.Pattern[str]]] = [
-    ("WorkNCCL", "watchdog", re.compile(r"(?:\[Rank (?P<rank>\d+)\].*?)?WorkNCCL\(SeqNum=(?P<sequence>\d+), OpType=(?P<operation>\w+), NumelIn=(?P<inputs>\d+), NumelOut=(?P<outputs>\d+)")),
-    ("store based barrier", "store-barrier", re.compile(r"store based barrier.*?rank: (?P<rank>\d+).*?world_size=(?P<world>\d+), worker_count=(?P<joined>\d+)")),
-    ("clients joined", "init-timeout", re.compile(r"(?P<joined>\d+)/(?P<world>\d+) clients joined")),
-    ("mismatch between collectives", "fingerprint", re.compile(r"Detected mismatch between collectives on ranks.*?Rank (?P<rank>\d+) is running")),
-    ("Killed process", "oom", re.compile(r"[Oo]ut of memory.*?Killed process (?P<pid>\d+)")),
-    ("oom", "oom", re.compile(r"(?:oom-kill|OOMKilled|oom_kill)")),
-    ("still not local", "ray-lost", re.compile(r"still not local after (?P<seconds>\d+)s")),
-    ("died", "ray-died", re.compile(r"(?:[Aa] worker died|ActorDiedError|actor died|RayActorError|WorkerCrashedError)")),
-    ("can", "ray-resources", re.compile(r"(?:No available node types can fulfill|cannot be scheduled right now|can't be scheduled|cannot be scheduled|resource deadlock)")),
-    ("shared memory broadcast", "queue-wait", re.compile(r"No available shared memory broadcast block found in (?P<seconds>\d+)")),
-    ("NCCL version", "nccl-version", re.compile(r"NCCL version (?P<major>\d+)\.(?P<minor>\d+)\.(?P<patch>\d+)")),
-    ("Training", "finished", re.compile(r"Training (?:completes?d?|finished|done)\b")),
+    (word, kind, re.compile(pattern))
+    for word, kind, pattern in [
+        (
+            "WorkNCCL",
+            "watchdog",
+            r"(?:\[Rank (?P<rank>\d+)\].*?)?WorkNCCL\(SeqNum=(?P<sequence>\d+), OpType=\w+, "
+            r"NumelIn=(?P<inputs>\d+), NumelOut=(?P<outputs>\d+)",
+        ),
+        (
+            "store based barrier",
+            "store-barrier",
+            r"store based barrier.*?rank: (?P<rank>\d+).*?world_size=(?P<world>\d+), worker_count=(?P<joined>\d+)",
+        ),
+        ("clients joined", "init-timeout", r"(?P<joined>\d+)/(?P<world>\d+) clients joined"),
+        (
+            "mismatch between collectives",
+            "fingerprint",
+            r"Detected mismatch between collectives on ranks.*?Rank (?P<rank>\d+) is running",
+        ),
+        ("Killed process", "oom", r"[Oo]ut of memory.*?Killed process (?P<pid>\d+)"),
+        ("oom", "oom", r"oom-kill|oom_kill"),
+        ("OOMKilled", "oom", r"OOMKilled"),
+        ("still not local", "ray-lost", r"still not local after (?P<seconds>\d+)s"),
+        ("died", "ray-died", r"[Aa] worker died|ActorDiedError|actor died"),
+        ("Error", "ray-died", r"RayActorError|WorkerCrashedError"),
+        ("can fulfill", "ray-resources", r"No available node types can fulfill"),
+        ("be scheduled", "ray-resources", r"(?:cannot|can't|can not) be scheduled"),
+        ("deadlock", "ray-resources", r"resource deadlock"),
+        (
+            "shared memory broadcast",
+            "queue-wait",
+            r"No available shared memory broadcast block found in (?P<seconds>\d+)",
+        ),
+        ("NCCL version", "nccl-version", r"NCCL version (?P<major>\d+)\.(?P<minor>\d+)\.(?P<patch>\d+)"),
+        ("Training", "finished", r"Training (?:completes?d?|finished|done)\b"),
+    ]
 ]
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Warning)\b(?:: .*)?$")
 

@@ -12,7 +12,7 @@ _LIBRARY = re.compile(r"[^/\s]*\.so(?:\.[\w.]+)?")
 
 @lru_cache(maxsize=65536)
 def short(path: str) -> str:
-    """``torch/nn/modules/module.py`` for a package, ``threading.py`` for the standard library, else the last two parts."""
+    """``torch/nn/modules/module.py`` for a package, ``queue.py`` for the standard library, else the last two parts."""
     path = path.replace("\\", "/")
     for prefix in (_PACKAGES, _STANDARD_LIBRARY):
         shorter = prefix.sub("", path)

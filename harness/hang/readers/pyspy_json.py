@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from harness.hang.model import Frame, Thread, Threads
@@ -70,11 +71,17 @@ def _read_fast(data: bytes, interner: Interner) -> Read | None:
             stack = interner.by_raw(raw, lambda raw=raw: _frames(json.loads(raw.strip().rstrip(b","))))  # type: ignore[misc]
         except (ValueError, RecursionError):
             return None
-        name = "MainThread" if fields[2] == b"null" and fields[3] == fields[1] else json.loads(fields[2]) or ""
+        name = "MainThread" if fields[2] == b"null" and fields[3] == fields[1] else _text(fields[2])
         threads.append(interner.thread(name, stack, fields[4] == b"true", fields[5] == b"true"))
         head = part[tail.end() - 1 :] if part[tail.end() - 1 : tail.end()] == b"{" else b""
     # A head that is left over means that the file was cut between two threads.
     return None if head else Read(pid, interner.threads(threads))
+
+
+@lru_cache(maxsize=4096)
+def _text(literal: bytes) -> str:
+    """A thread's name from its JSON."""
+    return str(json.loads(literal) or "")
 
 
 def _read_any(data: bytes, interner: Interner) -> list[Read]:

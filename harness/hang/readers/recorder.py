@@ -20,11 +20,13 @@ def looks_like(head: bytes) -> bool:
     """Whether a file that begins like this may be a recorder's dump."""
     if head[:1] == b"\x80":
         return b"entries" in head or b"pg_config" in head or b"version" in head
-    return head.lstrip()[:1] == b"{" and (b'"pg_status"' in head or b'"collective_seq_id"' in head or b'"comm_lib_version"' in head)
+    return head.lstrip()[:1] == b"{" and (
+        b'"pg_status"' in head or b'"collective_seq_id"' in head or b'"comm_lib_version"' in head
+    )
 
 
 def rank_in(name: str) -> int | None:
-    """The rank in a file name: PyTorch appends it to a prefix that people choose (``trace_3.json``, ``nccl_trace_rank_3``)."""
+    """The rank in a file name: PyTorch appends it to a prefix that people choose (``nccl_trace_rank_3``)."""
     match = re.search(r"(\d+)(?:\.(?:json|pickle|pkl))?$", name)
     return int(match[1]) if match else None
 
@@ -40,7 +42,7 @@ def read(data: bytes, rank: int, source: str = "") -> Recording:
         raise ValueError("no list of entries in it")
     recording = Recording(rank, source=source)
     status = content.get("pg_status")
-    for group, numbers in (status.items() if isinstance(status, dict) else ()):
+    for group, numbers in status.items() if isinstance(status, dict) else ():
         if isinstance(numbers, dict):
             recording.enqueued[str(group)] = _integer(numbers.get("last_enqueued_collective"), -1)
             recording.completed[str(group)] = _integer(numbers.get("last_completed_collective"), -1)
@@ -48,7 +50,7 @@ def read(data: bytes, rank: int, source: str = "") -> Recording:
         if isinstance(entry, dict):
             recording.operations.append(_recorded(entry, recording))
     config = content.get("pg_config")
-    for name, entry in (config.items() if isinstance(config, dict) else ()):
+    for name, entry in config.items() if isinstance(config, dict) else ():
         if isinstance(entry, dict):
             # gloo writes one entry under the empty name, for its default group, whose entries say "0".
             key = str(name) or "0"
@@ -65,7 +67,11 @@ def _recorded(entry: dict[str, Any], recording: Recording) -> Recorded:
     point_to_point = entry.get("is_p2p") is True
     state = str(entry.get("state", ""))
     # gloo's entries say "scheduled" for ever; its group's status knows better.
-    done = state == "completed" or entry.get("retired") is True or (not point_to_point and 0 < sequence <= recording.completed.get(name, -1))
+    done = (
+        state == "completed"
+        or entry.get("retired") is True
+        or (not point_to_point and 0 < sequence <= recording.completed.get(name, -1))
+    )
     return Recorded(
         group=name,
         sequence=_integer(entry.get("p2p_seq_id"), 0) if point_to_point else sequence,
@@ -93,7 +99,7 @@ def _integer(value: Any, otherwise: int) -> int:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Takes containers, text and numbers only: a dump comes from anywhere, and a pickle can name any function to call."""
+    """Takes containers, text and numbers only: a dump comes from anywhere, and a pickle can call any function."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"it names {module}.{name}, which no recorder writes")

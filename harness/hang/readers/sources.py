@@ -64,7 +64,9 @@ def sources(path: str) -> Iterator[Source]:
                 mend="harness diagnose FOLDER|ARCHIVE|FILE   # or - for standard input",
             )
     except PermissionError as error:
-        raise UsageError(f"`{error.filename or path}` can't be read: permission denied.", mend=f"ls -l {path}") from None
+        raise UsageError(
+            f"`{error.filename or path}` can't be read: permission denied.", mend=f"ls -l {path}"
+        ) from None
 
 
 def _folder(folder: Path) -> Iterator[Source]:

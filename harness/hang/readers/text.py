@@ -125,7 +125,9 @@ class _Machine:
             return
         elif head is not None and dialects.BARE_FRAME.match(line):
             self._lines.append(line)
-        elif dialects.BARE_FRAME.match(line) or (self._process is not None and line[:1] == "#" and dialects.one_frame(line)):
+        elif dialects.BARE_FRAME.match(line) or (
+            self._process is not None and line[:1] == "#" and dialects.one_frame(line)
+        ):
             self._begin_thread(ThreadHead("", "MainThread"))
             self._lines.append(line)
         else:
@@ -148,9 +150,7 @@ class _Machine:
         elif match := dialects.PYSPY_PARENT.match(line):
             if self._process is not None:
                 self._process.parent = int(match[1])
-        elif match := dialects.RAY_STACK_HEADING.match(line):
-            self._begin_process(int(match[1]))
-        elif match := dialects.PID_HEADING.match(line):
+        elif (match := dialects.RAY_STACK_HEADING.match(line)) or (match := dialects.PID_HEADING.match(line)):
             self._begin_process(int(match[1]))
         elif len(line) < 160 and (match := dialects.RANK_HEADING.match(line)):
             self._begin_process(0, ranks=dialects.ranks_of(match[1]))
@@ -165,7 +165,12 @@ class _Machine:
         return True
 
     def _begin_process(
-        self, pid: int, command: str = "", ranks: list[int] | None = None, stands_for_all: bool = False, own_line: bool = False
+        self,
+        pid: int,
+        command: str = "",
+        ranks: list[int] | None = None,
+        stands_for_all: bool = False,
+        own_line: bool = False,
     ) -> None:
         process = self._process
         # A heading with nothing below it yet, and the dumper's own first line: these are one process.

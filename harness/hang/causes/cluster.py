@@ -1,0 +1,79 @@
+"""Causes in Ray: results that nobody makes, and places that nobody has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.hang.causes.finding import Finding, logged, named, say
+from harness.hang.scene import Group, Scene, count
+from harness.hang.waits import COLLECTIVE, RUNNING
+
+
+def ray_resources(scene: Scene) -> Iterable[Finding]:
+    """Something can never be scheduled."""
+    waiting = scene.having("ray-get", "ray-place", "ray-fetch")
+    said = logged(scene.hints("ray-resources"))
+    pending = scene.dump.pending_actors
+    if not waiting or not (said or pending or scene.having("ray-place")):
+        return
+    evidence = [f"{say(waiting)}.", *said]
+    if pending:
+        some = ", ".join(pending[:4]) + (" …" if len(pending) > 4 else "")
+        evidence.append(f"Ray's list of actors: {len(pending)} wait for a place: {some}.")
+    yield Finding("ray-resources", 0.9 if pending or said else 0.75, [], evidence)
+
+
+def ray_core(scene: Scene) -> Iterable[Finding]:
+    """A worker hangs in Ray itself: in its native core, or fetching a function from the cluster's table."""
+    core, fetching = scene.having("ray-core"), scene.having("ray-fetch")
+    if core:
+        yield Finding("ray-wait", 0.8, [], [f"{say(core)}: inside Ray's core worker, below Python."])
+    if fetching:
+        table = "It waits for a function from the cluster's table: the driver that exported it may be gone."
+        yield Finding("ray-wait", 0.62, [], [f"{say(fetching)}.", table])
+        yield Finding("dead-peer", 0.56, [], [f"{say(fetching)}."])
+
+
+def ray_wait(scene: Scene) -> Iterable[Finding]:
+    """The driver or an actor waits in ray.get."""
+    waiting = scene.having("ray-get")
+    if not waiting:
+        return
+    evidence = [f"{say(waiting)}."]
+    actors = [group for group in waiting if group.role not in ("driver", "launcher")]
+    rest = [group for group in scene.groups if group not in waiting and group.role not in ("child", "launcher")]
+    working = [group for group in rest if not group.idle and group.kind != "loop"]
+    one_at_a_time = "An actor runs one method at a time, so what is asked later waits behind it."
+    if count(actors) > 1 and not working:
+        yield Finding("ray-wait", 0.8, [], [*evidence, "Several actors wait for each other's results.", one_at_a_time])
+    elif receivers := _receivers_without_sender(scene):
+        busy = f"Busy in a call that isn't done: {say(receivers)}."
+        yield Finding("ray-wait", 0.74, named(receivers), [*evidence, busy, one_at_a_time])
+    elif not working:
+        yield Finding(
+            "ray-wait", 0.62, named(_with_side_loop(rest)), [*evidence, "Nobody in the dump is at work on it."]
+        )
+        yield Finding("ray-resources", 0.5, [], evidence)
+        yield Finding("dead-peer", 0.48, [], evidence)
+    elif any(group.moved for group in working):
+        yield Finding("ray-wait", 0.45, named(working), [*evidence, f"At work for it: {say(working)}."], "slow")
+    else:
+        # It waits for what the others do: they are to be explained, not this.
+        yield Finding("ray-wait", 0.4, named(working), evidence)
+
+
+def _receivers_without_sender(scene: Scene) -> list[Group]:
+    """Engines that receive new weights while no trainer is in the dump."""
+    if scene.of_role("rank"):
+        return []
+    return [group for group in scene.peers if group.kind in COLLECTIVE and "weight-sync" in group.phases]
+
+
+def _with_side_loop(groups: list[Group]) -> list[Group]:
+    """Idle actors in which a thread of their own waits: a background loop that nobody answers."""
+    return [
+        group
+        for group in groups
+        if group.kind == "ray-idle"
+        and any(other.kind in ("lock", "queue", RUNNING) and other.own for other in group.standing.others)
+    ]

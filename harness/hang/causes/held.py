@@ -1,0 +1,129 @@
+"""Causes that hold one process: a device, a lock, a library, a worker of its own, code of the workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.hang.causes.finding import Finding, logged, named, say
+from harness.hang.causes.late import others_wait
+from harness.hang.grouping import names
+from harness.hang.scene import Group, Scene, count, ids
+from harness.hang.waits import COMMUNICATION
+
+_ASKING = frozenset({"ray-get", "rollout", "future", "http"})
+
+
+def user_code(scene: Scene) -> Iterable[Finding]:
+    """A reward function, a verifier or a tool doesn't come back."""
+    for group in scene.groups:
+        if group.kind in COMMUNICATION or group.idle or group.halted or group.on_file_lock:
+            continue
+        if "user-code" in group.phases:
+            yield _in_user_code(scene, group)
+        elif group.kind == "subprocess" and group.role != "launcher" and not group.moved:
+            yield Finding("user-code", 0.55, named([group]), [f"{say(group)}: for a program that it has started."])
+
+
+def _in_user_code(scene: Scene, group: Group) -> Finding:
+    waiting = [other for other in scene.groups if other.kind in _ASKING or other in scene.joined]
+    idle = [other for other in scene.peers if other.idle]
+    evidence = [f"{say(group)}: a reward, verifier or tool."]
+    if waiting:
+        evidence.append(f"Waiting: {say(waiting)}.")
+    elif idle:
+        evidence.append(f"Nothing to do meanwhile: {say(idle)}.")
+    if group.moved:
+        return Finding("user-code", 0.82, named([group]), [*evidence, "The second sample differs: it gets on."], "slow")
+    stuck = bool(group.progress) and bool(group.busy)
+    score = 0.88 if stuck else 0.8 if group.standing.active or group.busy else 0.7
+    return Finding("user-code", score, named([group]), evidence)
+
+
+def device(scene: Scene) -> Iterable[Finding]:
+    """The host waits for the GPU."""
+    waiting = [group for group in scene.peers if group.kind == "cuda"]
+    if not waiting:
+        return
+    if scene.joined and count(waiting) <= count(scene.joined):
+        evidence = [f"Waiting for its GPU: {say(waiting)}.", others_wait(scene)]
+        yield Finding("cuda-sync", 0.77, named(waiting), evidence)
+        if all("step-layer" in group.phases for group in scene.joined):
+            # What its GPU waits for may be a later collective than the others': they are in a step's, it isn't.
+            yield Finding("uneven-steps", 0.71, named(waiting), evidence)
+    elif len({group.wait.spot for group in waiting}) > 1:
+        most = max(waiting, key=len)
+        few = [group for group in waiting if group is not most]
+        who = named(few) if count(few) < len(most) else []
+        crossed = "All wait for their GPUs, at different places: kernels of two groups may wait for each other."
+        yield Finding("cuda-sync", 0.72, who, [f"{say(waiting)}.", crossed])
+        yield Finding("cross-group", 0.66, who, [f"{say(waiting)}.", crossed])
+    else:
+        yield Finding("cuda-sync", 0.52, [], [f"{say(waiting)}."])
+
+
+def gil(scene: Scene) -> Iterable[Finding]:
+    """A thread sleeps with the interpreter's lock in its hand."""
+    for group in scene.groups:
+        holder = group.standing.gil_holder
+        if holder is None or group.halted:
+            continue
+        top = holder.stack.frames[0] if holder.stack.frames else "an unknown call"
+        text = f"{names(ids([group]))}: thread {holder.name} holds the interpreter's lock while it sleeps in {top}"
+        evidence = [f"{text}; no other Python thread can run."]
+        yield Finding("gil-held", 0.88, named([group]), evidence + ([others_wait(scene)] if scene.joined else []))
+
+
+def below_python(scene: Scene) -> Iterable[Finding]:
+    """It hangs inside NCCL or the driver."""
+    native = [group for group in scene.peers if group.kind in ("nccl", "abort")]
+    if not native:
+        return
+    evidence = [f"{say(native)}: inside the communication library.", *logged(scene.hints("nccl-version"), most=1)]
+    yield Finding("comm-library", 0.8, named(native), evidence)
+    if any(group.kind == "abort" for group in native):
+        yield Finding("cleanup", 0.62, named(native), evidence)
+    if any(other.kind == "cuda" for group in native for other in group.standing.others):
+        driver = "Another thread of it waits for the same driver."
+        yield Finding("cuda-sync", 0.7, named(native), [*evidence, driver])
+
+
+def lock_file(scene: Scene) -> Iterable[Finding]:
+    """Somebody waits for a lock file."""
+    waiting = [group for group in scene.groups if group.kind == "file-lock" or group.on_file_lock]
+    if not waiting:
+        return
+    evidence = [f"{say(waiting)}."]
+    if any(group.on_file_lock for group in waiting):
+        evidence.append("The kernel has it wait for a lock on a file.")
+    builders = [group for group in scene.groups if group not in waiting and "compile" in group.phases]
+    if builders:
+        slow = all(group.moved for group in builders)
+        holder = f"Its holder may be {say(builders)}."
+        yield Finding("compile-skew", 0.8, named(builders), [*evidence, holder], "slow" if slow else "hung")
+        yield Finding("stale-lock", 0.5, named(waiting), evidence)
+        return
+    everybody = bool(scene.peers) and count(waiting) == count(scene.peers) and not scene.joined
+    nobody = "No process of the dump is seen to hold it."
+    yield Finding("stale-lock", 0.87, [] if everybody else named(waiting), [*evidence, nobody])
+
+
+def data_workers(scene: Scene) -> Iterable[Finding]:
+    """A process waits for its data workers."""
+    for group in scene.having("dataloader", "mp-queue", "pipe"):
+        children = scene.children_of([group])
+        if group.role == "child" or (group.kind != "dataloader" and not children):
+            continue
+        stuck = [child for child in children if not child.idle]
+        who = named([group]) if group.role == "rank" else ids(stuck) or named([group])
+        evidence = [f"{say(group)}: for its data workers."]
+        if stuck:
+            evidence.append(f"Its workers: {say(stuck)}.")
+        elif children:
+            evidence.append("Its workers have nothing to do: what it waits for was lost, or its worker has ended.")
+        if scene.joined:
+            evidence.append(others_wait(scene))
+        if group.moved or any(child.moved for child in stuck):
+            slow = "The second sample differs: slow data rather than a dead lock."
+            yield Finding("data-worker", 0.82, who, [*evidence, slow], "slow")
+        else:
+            yield Finding("data-worker", 0.89 if stuck else 0.78 if scene.joined else 0.7, who, evidence)

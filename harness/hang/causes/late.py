@@ -1,0 +1,136 @@
+"""Causes that lie in the one for whom the others wait: late, looping, compiling, saving, or back where it began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.hang.causes.finding import Finding, logged, named, say
+from harness.hang.grouping import divergence, names
+from harness.hang.scene import Group, Scene, count, ids
+from harness.hang.waits import RUNNING
+
+# Waits of a late one that other rules explain.
+_OTHER_WAITS = frozenset(
+    {"rollout", "ray-get", "http", "dataloader", "file-lock", "loop", "ray-place", "ray-fetch", "engine-reply"}
+)
+_EXPLAINED = frozenset({"compile", "checkpoint", "loading", "user-code", "offload"})
+
+
+def apart(scene: Scene) -> list[Group]:
+    """Peers elsewhere, when there are others that wait for them and don't get on."""
+    stuck = [group for group in scene.waiting if not group.moved]
+    return [group for group in scene.off if not group.idle] if stuck else []
+
+
+def others_wait(scene: Scene) -> str:
+    """The sentence that says so."""
+    return f"The others wait: {say(scene.waiting)}."
+
+
+def straggler(scene: Scene) -> Iterable[Finding]:
+    """One is somewhere else; the others are in a collective."""
+    late = apart(scene)
+    if not late:
+        return
+    evidence = [f"{say(late)}.", others_wait(scene)]
+    if all(group.moved for group in late):
+        slow = "Its second sample differs: it gets on, so this is slow rather than stuck."
+        yield Finding("straggler", 0.84, named(late), [*evidence, slow], state="slow")
+    elif any(group.blocked_in_kernel for group in late):
+        channels = {process.wchan for group in late for process in group.members if process.wchan}
+        where = f" ({', '.join(sorted(channels)[:3])})" if channels else ""
+        state = f"It is in state D: the kernel waits{where} for a disk, a network file system or a driver."
+        yield Finding("straggler", 0.74, named(late), [*evidence, state])
+    else:
+        explained = all(group.kind in _OTHER_WAITS or group.on_file_lock for group in late)
+        # With most of them elsewhere it is the waiting one that came first.
+        outnumbered = count(late) > count(scene.waiting)
+        yield Finding("straggler", 0.45 if outnumbered else 0.48 if explained else 0.57, named(late), evidence)
+        yield from _ahead(scene, late, evidence)
+
+
+def _ahead(scene: Scene, late: list[Group], evidence: list[str]) -> Iterable[Finding]:
+    """One that has passed the call in which the others wait isn't late: it has left something out."""
+    waiting = max(scene.waiting, key=len)
+    ahead = []
+    for group in late:
+        shared = divergence(group.wait.clean, waiting.wait.clean)
+        if group.kind != RUNNING or group.phases & _EXPLAINED or shared is None:
+            continue
+        here, there = shared
+        if here.line > there.line > 0:
+            who = names(ids([group]))
+            ahead.append(f"{who} is at line {here.line} of {here.name}, past line {there.line} where the others are.")
+    if ahead:
+        yield Finding("collective-mismatch", 0.53, named(late), [*evidence, *ahead])
+
+
+def caught(scene: Scene) -> Iterable[Finding]:
+    """The one that stands apart has an exception in its log."""
+    late = [group for group in scene.off if not group.moved]
+    ranks = {process.rank for group in late for process in group.members if process.rank is not None}
+    raised = logged(hint for hint in scene.hints("traceback") if hint.rank in ranks)
+    if raised and any(not group.moved for group in scene.joined):
+        evidence = [f"{say(late)}, after an exception.", *raised, others_wait(scene)]
+        yield Finding("exception-swallowed", 0.84, named(late), evidence)
+
+
+def back_home(scene: Scene) -> Iterable[Finding]:
+    """One rank is back in its actor's loop while its like are in a collective."""
+    home = [group for group in scene.off if group.kind == "ray-idle"]
+    if not home or count(home) > count(scene.joined):
+        return
+    ranks = {process.rank for group in home for process in group.members}
+    raised = logged(hint for hint in scene.hints("traceback") if hint.rank in ranks or hint.rank is None)
+    verb = "is" if count(home) == 1 else "are"
+    evidence = [f"{names(ids(home))} {verb} back in Ray's loop, with nothing to do.", others_wait(scene), *raised]
+    kept = "Ray keeps an exception until somebody asks for the result, and the driver asks for all results at once."
+    yield Finding("exception-swallowed", 0.9 if raised else 0.66, named(home), [*evidence, kept])
+    yield Finding("uneven-steps", 0.6, named(home), [*evidence, "Or it had fewer steps to do and has returned."])
+
+
+def python_loop(scene: Scene) -> Iterable[Finding]:
+    """The interpreter goes round and round at one place."""
+    if not scene.joined and any(group.moved for group in scene.groups):
+        return
+    for group in scene.groups:
+        if group.kind != RUNNING or group.halted or group.moved or "cleanup" in group.phases:
+            continue
+        less = 0.3 if group.phases & _EXPLAINED else 0.0
+        others = [others_wait(scene)] if scene.joined else []
+        who = named([group]) if scene.joined or group not in scene.peers else []
+        thread = group.standing.thread
+        if group.progress == "still" and group.busy:
+            # Without the interpreter's lock it is compiled code that computes.
+            text = f"{say(group)}, at the same line in every sample and with a core busy."
+            yield Finding("python-loop", (0.86 if thread.holds_gil else 0.56) - less, who, [text, *others])
+        elif group.progress == "looping" and group.busy:
+            text = f"{say(group)}, in the same function in every sample and with a core busy."
+            yield Finding("python-loop", 0.62 - less, who, [text, *others])
+        elif not group.progress and thread.active and thread.holds_gil and scene.joined and group in scene.peers:
+            text = f"{say(group)}, running and holding the interpreter's lock."
+            yield Finding("python-loop", 0.58 - less, who, [text, *others])
+
+
+def compiling(scene: Scene) -> Iterable[Finding]:
+    """Some compile or import while the others wait."""
+    late = [group for group in apart(scene) if group.phases & {"compile", "import"} and group.kind != "file-lock"]
+    if late:
+        moved = all(group.moved for group in late)
+        evidence = [f"Compiling or importing: {say(late)}.", others_wait(scene)]
+        yield Finding("compile-skew", 0.86 if moved else 0.8, named(late), evidence, "slow" if moved else "hung")
+
+
+def saving(scene: Scene) -> Iterable[Finding]:
+    """Some save, or move weights, while the others wait."""
+    late = [group for group in apart(scene) if group.phases & {"checkpoint", "offload"} and group.kind != "cuda"]
+    if not late:
+        return
+    moved = all(group.moved for group in late)
+    gain, state = (0.06, "slow") if moved else (0.0, "hung")
+    if all("checkpoint" not in group.phases for group in late):
+        evidence = [f"Moving weights: {say(late)}.", others_wait(scene)]
+        yield Finding("straggler", 0.72 + gain, named(late), evidence, "slow" if moved else "hung")
+    else:
+        evidence = [f"Saving: {say(late)}.", others_wait(scene)]
+        yield Finding("checkpoint-skew", 0.8 + gain, named(late), evidence, "slow" if state == "slow" else "hung")
