@@ -19,12 +19,14 @@ import contextlib
 import ctypes
 import glob
 import os
-from collections.abc import Iterable
+import time
 
 # Numbers below this are not given again after the count has wrapped (kernel/pid.c, RESERVED_PIDS).
 _LOWEST_AFTER_WRAP = 300
 # With more new numbers than this since the last look, listing /proc is cheaper than trying each.
 _MOST_TO_TRY = 4096
+
+_SECOND_TRY_AFTER = 0.002
 
 _IN_OPEN = 0x20
 
@@ -32,11 +34,16 @@ _IN_OPEN = 0x20
 class Births:
     """Which process numbers may be new since the last look.
 
+    A number is given early in a fork, some microseconds before there is a process to be found under it. So one that
+    nobody has is tried a second time before it counts as gone.
+
     Attributes:
         exec_descriptor: becomes readable when some program is executed; None where inotify can't be had.
     """
 
     def __init__(self) -> None:
+        self._doubtful: dict[int, float] = {}
+        self._gone: int | None = 0
         self._libc = ctypes.CDLL(None, use_errno=True)
         self.exec_descriptor = self._watch_linkers()
         self._loadavg = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
@@ -48,13 +55,40 @@ class Births:
         if self.exec_descriptor is not None:
             os.close(self.exec_descriptor)
 
-    def since_last_look(self) -> Iterable[int] | None:
+    @property
+    def unseen(self) -> int | None:
+        """How many numbers were given to tasks that were gone before we could look; None when they weren't counted."""
+        return None if self._gone is None else self._gone + len(self._doubtful)
+
+    def since_last_look(self) -> list[int] | None:
         """Numbers given to tasks since the last call; None when that can't be told and /proc must be listed."""
         newest, last = self._newest(), self._last
         self._last = newest
-        if newest is None or last is None:
+        numbers: list[int] | None = None
+        if newest is not None and last is not None:
+            numbers = numbers_between(last, newest, 0 if newest >= last else self._limit())
+        if numbers is None:
+            self._gone = None
             return None
-        return numbers_between(last, newest, 0 if newest >= last else self._limit())
+        if self._doubtful:
+            too_young = time.monotonic() - _SECOND_TRY_AFTER
+            numbers = [pid for pid, tried in self._doubtful.items() if tried <= too_young] + numbers
+        return numbers
+
+    def nobody_has(self, number: int) -> None:
+        """Say that there was nothing under this number."""
+        if self._doubtful.pop(number, None) is None:
+            self._doubtful[number] = time.monotonic()
+        elif self._gone is not None:
+            self._gone += 1
+
+    def give_up_counting(self) -> None:
+        """Say that numbers were passed over untried."""
+        self._gone = None
+
+    def somebody_has(self, number: int) -> None:
+        """Say that there was a task under this number."""
+        self._doubtful.pop(number, None)
 
     def drain(self) -> None:
         """Take in what woke ``exec_descriptor``; the events themselves say nothing about who executed."""

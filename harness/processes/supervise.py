@@ -342,6 +342,7 @@ class _Supervision:
         self.record.unseen = self._watcher.unseen
 
     def _finish(self) -> None:
+        self._watcher.settle_all()
         record, main = self.record, self._ledger.main
         ended = time.time()
         for tee in self._tees:

@@ -114,8 +114,6 @@ class Watcher:
 
     Attributes:
         alive: descendants whose end hasn't been noticed, by pid.
-        unseen: how many numbers were given to tasks (processes or threads, of ours or of others) that were gone
-            before we could look; None when they couldn't be counted.
         follows_orphans: whether this process inherits its descendants' orphans.
     """
 
@@ -123,13 +121,11 @@ class Watcher:
         libc = ctypes.CDLL(None, use_errno=True)
         self.follows_orphans: bool = libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
         self.alive: dict[int, Tracked] = {}
-        self.unseen: int | None = 0
         self._on_end = on_end
         self._me = os.getpid()
         self._by_pidfd: dict[int, Tracked] = {}
         self._without_pidfd: set[Tracked] = set()
         self._unreadable: set[Tracked] = set()
-        self._reaped_unseen: set[int] = set()
         # Zombies that are done with but still stand in /proc: pid and start time.
         self._recorded: dict[int, int] = {}
         self._young: list[tuple[float, int, Tracked]] = []
@@ -149,6 +145,11 @@ class Watcher:
         self._by_pidfd.clear()
         self._births.close()
         self._epoll.close()
+
+    @property
+    def unseen(self) -> int | None:
+        """How many tasks (processes or threads, ours or others') were gone before we could look; None: not counted."""
+        return self._births.unseen
 
     def wake_on(self, descriptor: int) -> None:
         """Let ``turn`` return when this descriptor becomes readable."""
@@ -176,19 +177,20 @@ class Watcher:
         self._measure()
         return has_children
 
+    def settle_all(self) -> None:
+        """Take in every end, noticed or not: who has no parent left to wait for has no event left to come either."""
+        for tracked in [*self.alive.values()]:
+            self._settle(tracked)
+
     def look(self, *, everything: bool = False) -> None:
         """Find new descendants: among the numbers given since the last look, or among all processes."""
         numbers = self._births.since_last_look()
-        if numbers is None:
-            self.unseen = None
+        if numbers is None or not self._try(numbers):
             everything = True
-        else:
-            everything |= not self._try(numbers)
         if everything:
             stats = read_stats()
             self._recorded = {pid: start for pid, start in self._recorded.items() if pid in stats}
             self._adopt_ours({pid: (stat, None) for pid, stat in stats.items() if self._is_new(stat)})
-        self._reaped_unseen.clear()
 
     def _try(self, numbers: Iterable[int]) -> bool:
         """Follow those of our descendants that have one of these numbers; False when they couldn't all be tried."""
@@ -199,28 +201,32 @@ class Watcher:
             try:
                 pidfd = exits.open_pidfd(pid)
             except ProcessLookupError:
-                self._count_unseen(pid)
+                self._births.nobody_has(pid)
                 continue
             except OSError:
-                complete = False  # no handles to be had; a list of /proc tells processes from threads, too
+                # No handles to be had. A list of /proc tells processes from threads, too, but not who was gone before.
+                complete = False
+                self._births.give_up_counting()
                 break
             if pidfd is not None:
                 handles[pid] = pidfd
+            elif os.path.exists(f"/proc/{pid}"):
+                self._births.somebody_has(pid)  # a thread
+            else:
+                self._births.nobody_has(pid)
         found: dict[int, tuple[Stat, int | None]] = {}
         for pid, pidfd in handles.items():
             stat = read_stat(pid)
+            if stat is None or stat.state == "X":
+                self._births.nobody_has(pid)  # gone or just going, and nothing tells any more whose child it was
+            else:
+                self._births.somebody_has(pid)
             if stat is not None and self._is_new(stat):
                 found[pid] = (stat, pidfd)
-                continue
-            if stat is None:
-                self._count_unseen(pid)  # gone, and nothing tells any more whose child it was
-            os.close(pidfd)
+            else:
+                os.close(pidfd)
         self._adopt_ours(found)
         return complete
-
-    def _count_unseen(self, pid: int) -> None:
-        if pid not in self._reaped_unseen and self.unseen is not None:
-            self.unseen += 1
 
     def _is_new(self, stat: Stat) -> bool:
         if stat.pid == self._me or self._recorded.get(stat.pid) == stat.start_ticks:
@@ -246,10 +252,14 @@ class Watcher:
             self._settle(before)  # its number was given anew, so it is gone
         tracked = Tracked(stat.pid, stat.ppid, stat.name, stat.start_ticks, started_at(stat.start_ticks))
         if pidfd is None:
+            why = "it was gone too soon"
             try:
                 pidfd = exits.open_pidfd(stat.pid)
+            except ProcessLookupError:
+                pass
             except OSError as error:
-                why = "it was gone too soon" if isinstance(error, ProcessLookupError) else str(error.strerror)
+                why = str(error.strerror)
+            if pidfd is None:
                 tracked.unknown = exits.UNKNOWN_NO_PIDFD.format(why=why)
         tracked.pidfd = pidfd
         if pidfd is None:
@@ -321,10 +331,11 @@ class Watcher:
             if seen is None:
                 return True
             stat = read_stat(seen.si_pid)
+            if stat is not None and self._is_new(stat):
+                self.look()  # an orphan of whom we hadn't heard
+                if self._is_new(stat):
+                    self._adopt(stat, None)
             tracked = self.alive.get(seen.si_pid)
-            if tracked is None and stat is not None and self._is_new(stat):
-                self._reaped_unseen.add(stat.pid)
-                tracked = Tracked(stat.pid, stat.ppid, stat.name, stat.start_ticks, started_at(stat.start_ticks))
             _, status = os.waitpid(seen.si_pid, 0)
             self._recorded.pop(seen.si_pid, None)
             if tracked is not None:
