@@ -1,6 +1,7 @@
 """Makes an image's Python fit for a Ray node of ours, and writes down which versions later layers have to keep.
 
     environment.py base         everything is installed already, from the lock
+    environment.py check        only says whether the image's own Python and Ray will do
     environment.py framework    the image has its own Python: it stays as it is, only what is missing is added
 
 What is there stays at its version, above all Ray. /opt/venv leads to that Python, so that paths agree in all images.
@@ -25,9 +26,11 @@ LOCK = "/locks/dev.txt"
 
 
 def main():
+    if sys.argv[1] == "check":
+        refuse_if_unfit()
+        return
     wanted = read_wanted(os.path.join(HERE, "wanted.txt"))
     if sys.argv[1] == "framework":
-        refuse_if_unfit()
         add_missing(wanted)
         lead_to_python()
     write_keep(wanted)

@@ -15,6 +15,8 @@ from harness.errors import (
 )
 
 SHOWN_LINES = 20
+# A step's own name says nothing about what went wrong in it.
+_STEP = re.compile(r"^(ERROR: )?\[(internal|[^]]*\d+/\d+)\]")
 # A script inside a build says by this that it will not go on, and why; docker/node/environment.py writes it.
 REFUSED = re.compile(r"DRYDOCK-REFUSED: (.*)")
 _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
@@ -43,10 +45,8 @@ def explain(kind: str, lines: list[str], log: str) -> DrydockError:
         log: the file that holds the same, for the mend.
     """
     text = "\n".join(lines[-400:])
-    tail = "\n".join(line for line in lines if line.strip() and not line.startswith("ERROR: [")).splitlines()[
-        -SHOWN_LINES:
-    ]
-    shown = "\n".join(tail)
+    what = "Your project could not be installed" if kind == "user" else f"The image `{kind}` could not be built"
+    shown = "\n".join([line for line in lines if line.strip() and not _STEP.match(line)][-SHOWN_LINES:])
     if refused := REFUSED.search(text):
         return FrameworkRefused(refused[1])
     if _NO_SPACE.search(text):
@@ -57,23 +57,23 @@ def explain(kind: str, lines: list[str], log: str) -> DrydockError:
         return DownloadMismatch(f"A package for the image `{kind}` is not the file that the lock names.", logs=shown)
     if _CERTIFICATE.search(text):
         return PackagesUnreachable(
-            f"The image `{kind}` could not be built: a server's certificate isn't trusted.",
+            f"{what}: a server's certificate isn't trusted.",
             mend="SSL_CERT_FILE=/path/to/ca.pem make up   # the bundle that has your network's own authority",
             logs=shown,
         )
     if _NETWORK.search(text):
         return PackagesUnreachable(
-            f"The image `{kind}` could not be built: a server with packages doesn't answer.",
+            f"{what}: a server with packages doesn't answer.",
             mend="make doctor TOPIC=network   # which one; then set DEBIAN_MIRROR=, pip's index-url or a proxy",
             logs=shown,
         )
     if missing := _NO_VERSION.search(text):
         return BuildFailed(
-            f"The image `{kind}` could not be built: no package index has {missing[1].strip()}.",
+            f"{what}: no package index has {missing[1].partition('(from')[0].strip()}.",
             mend=f"less {log}   # the whole log",
             logs=shown,
         )
-    return BuildFailed(f"The image `{kind}` could not be built.", mend=f"less {log}   # the whole log", logs=shown)
+    return BuildFailed(f"{what}.", mend=f"less {log}   # the whole log", logs=shown)
 
 
 def _conflict(text: str) -> RequirementsConflict:

@@ -2,8 +2,8 @@
 
 The engine keeps one build cache for everybody, and a record of it says little: a description ("mount / from exec
 /bin/sh -c …", "fileop target", "local source for context"), a time of creation and a parent. So every build of ours
-writes down when each of its steps ran. A record is ours when it was made while a step of ours ran that makes such records,
-and:
+writes down when each of its steps ran. A record is ours when it was made while a step of ours ran that makes such
+records, and:
 
 * for a command: the record's description has that command;
 * for files: there are no more such records from that time than we had such steps, or it is parent or child of a record
