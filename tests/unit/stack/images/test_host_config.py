@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import EnvironmentUnfit
 from harness.settings import load_settings
-from harness.stack.images import host_config, pip_config
+from harness.stack.images import apt_config, pip_config
 from harness.stack.images.apt_config import AptConfig
 from harness.stack.images.host_config import read_certificates, read_host_config
 from harness.stack.images.pip_config import PipConfig
@@ -20,7 +20,7 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----"
 def plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pip_config, "read_pip_config", lambda: PipConfig({}))
     monkeypatch.setattr(pip_config, "netrc_for", lambda hosts: "")
-    monkeypatch.setattr(host_config.apt_config, "read_apt_config", lambda mirror: AptConfig("", None, None, {}))
+    monkeypatch.setattr(apt_config, "read_apt_config", lambda mirror: AptConfig("", None, None, {}))
 
 
 @pytest.mark.usefixtures("plain_machine")
@@ -40,7 +40,7 @@ def test_a_proxy_on_this_machines_loopback_needs_its_network_and_is_named_withou
 @pytest.mark.usefixtures("plain_machine")
 def test_a_proxy_elsewhere_does_not() -> None:
     assert not read_host_config(
-        Settings(), {"http_proxy": "proxy.lan:3128", "no_proxy": "127.0.0.1"}
+        load_settings(environ={}), {"http_proxy": "proxy.lan:3128", "no_proxy": "127.0.0.1"}
     ).needs_host_network
 
 
