@@ -14,7 +14,7 @@ from harness.processes.detach import Report, in_background
 from harness.processes.record import RunRecord
 from harness.processes.redact import secret_values
 from harness.processes.supervise import Plan, check_command, supervise
-from harness.runs import Redactor, RunFolder
+from harness.runs import Redactor, RunFolder, shown
 from harness.settings import Settings, load_settings
 
 LOG = "supervisor.log"
@@ -54,7 +54,7 @@ def _begin_in_background(settings: Settings, folder: RunFolder) -> None:
     record = RunRecord.model_validate_json(in_background(folder.path / LOG, live))
     if settings.json_output:
         console.emit_json(record.model_dump(mode="json"))
-    console.ok(f"runs in the background as process {record.pid}; its output and result: {_shown(folder.path)}")
+    console.ok(f"runs in the background as process {record.pid}; its output and result: {shown(folder.path)}")
 
 
 def _plan(settings: Settings, folder: RunFolder) -> Plan:
@@ -73,7 +73,7 @@ def _show_end(record: RunRecord, folder: Path) -> None:
     """Say on standard error how it ended and where all is kept; standard output is the command's."""
     number = record.process_count - 1
     children = f"{number} {'child' if number == 1 else 'children'}"
-    summary = f"after {record.duration_seconds or 0:.1f} s, {children}; {_shown(folder)}"
+    summary = f"after {record.duration_seconds or 0:.1f} s, {children}; {shown(folder)}"
     if record.signal:
         console.bad(f"ended by {record.signal} {summary}")
     elif record.exit_code == 0:
@@ -82,8 +82,3 @@ def _show_end(record: RunRecord, folder: Path) -> None:
         console.bad(f"ended with {'an unknown status' if record.exit_code is None else record.exit_code} {summary}")
     for finding in record.findings:
         console.warn(finding.text)
-
-
-def _shown(folder: Path) -> str:
-    """The folder by the name it has in the clone as well as in the container."""
-    return f"{folder.parent.name}/{folder.name}"

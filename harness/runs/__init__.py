@@ -5,7 +5,7 @@
 ``junit``   findings as JUnit XML, for CI systems
 """
 
-from harness.runs.folder import RunFolder, listed
+from harness.runs.folder import RunFolder, listed, shown
 from harness.runs.redact import Redactor
 
-__all__ = ["Redactor", "RunFolder", "listed"]
+__all__ = ["Redactor", "RunFolder", "listed", "shown"]

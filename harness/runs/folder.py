@@ -28,6 +28,12 @@ LATEST = "latest"
 Fingerprint = Callable[[], Mapping[str, Any]]
 
 
+def shown(folder: Path) -> str:
+    """A run's folder as people find it on their own machine (``RUNS_SHOWN`` is set in the containers)."""
+    place = os.environ.get("RUNS_SHOWN")
+    return f"{place}/{folder.name}" if place else str(folder)
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """A run's folder, to write into.

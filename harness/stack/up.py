@@ -178,13 +178,13 @@ def _failed(client: Any, service: Service, what: str) -> ServiceFailed:
 
 
 def _check_ports(plan: Plan, mine: list[Container]) -> None:
-    """Refuse ports that somebody else holds; a port that our own running container publishes is not somebody else's."""
+    """Refuse ports that somebody else holds; a port that a container of ours publishes is not somebody else's."""
     asked = {"DASHBOARD_PORT": plan.settings.dashboard_port}
     if not plan.external:
         asked["PORT"] = plan.settings.port
     if len(set(asked.values())) < len(asked):
         raise BadSetting("PORT and DASHBOARD_PORT are the same.", mend="make up PORT=8080 DASHBOARD_PORT=8265")
-    ours = {port for container in mine if container.running for port in container.published_ports}
+    ours = {port for container in mine for port in container.published_ports}
     for setting, port in asked.items():
         if port not in ours:
             guard.port_free(port, setting)
