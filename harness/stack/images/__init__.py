@@ -38,6 +38,7 @@ __all__ = [
     "Fingerprint",
     "Images",
     "Removed",
+    "ensure_base_image",
     "ensure_images",
     "find_images",
     "fingerprint",
@@ -190,6 +191,11 @@ def _all_images(builder: _Builder) -> Images:
         fresh=tuple(builder.fresh),
         seconds=time.monotonic() - started,
     )
+
+
+def ensure_base_image(client: Any, settings: Settings) -> BuiltImage:
+    """Find or make the base image alone; see :func:`ensure_images` for what may go wrong."""
+    return _Builder(client, settings, load_catalogue()).base()
 
 
 def image_references(client: Any, settings: Settings) -> list[str]:
