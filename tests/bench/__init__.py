@@ -1,0 +1,1 @@
+"""Benchmarks: ratios of two things measured in the same run, in turn; ``make bench``."""

@@ -1,0 +1,19 @@
+"""``python -m tests.bench``: run all benchmarks; exit code 1 when a goal is missed."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.bench import warm_up
+from tests.bench.timing import machine
+
+
+def main() -> None:
+    """Run them one after another."""
+    print(machine())
+    met = [warm_up.run()]
+    print(machine())
+    sys.exit(0 if all(met) else 1)
+
+
+main()
