@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import importlib
+import importlib.metadata
 import inspect
 import json
 import os
@@ -150,19 +152,26 @@ async def _run(job: dict[str, Any], agent: Any, channel: Channel, running: Runni
 
 
 def _shared_client() -> Any:
-    """A client of the kind that the installed OpenAI SDK takes, as AReaL shares one among all runs of a worker."""
+    """A client of the kind that the agent's SDK takes, as AReaL shares one among all runs of a worker."""
+    sdk = sys.modules.get("openai") or sys.modules.get("anthropic")
+    if sdk is not None and hasattr(sdk, "DefaultAsyncHttpxClient"):
+        return sdk.DefaultAsyncHttpxClient()
+    # Not imported by the agent yet, and importing one takes a second: what it would be made of is enough.
     try:
-        import openai
-
-        return openai.DefaultAsyncHttpxClient()
-    except (ImportError, AttributeError):
-        pass
-    try:
-        import httpx2
-
-        return httpx2.AsyncClient()
+        library = importlib.import_module(_http_library())
     except ImportError:
         return None
+    limits = library.Limits(max_connections=1000, max_keepalive_connections=100)
+    return library.AsyncClient(timeout=library.Timeout(600.0, connect=5.0), limits=limits, follow_redirects=True)
+
+
+def _http_library() -> str:
+    """The HTTP library on which the installed OpenAI SDK stands; it refuses the clients of any other."""
+    try:
+        needed = importlib.metadata.requires("openai") or []
+    except importlib.metadata.PackageNotFoundError:
+        needed = ["httpx2"]
+    return "httpx2" if any(requirement.startswith("httpx2") for requirement in needed) else "httpx"
 
 
 def _threads_left() -> list[str]:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -53,6 +54,9 @@ class Server:
     api_key: str = field(repr=False)
     model: str = ""
 
+
+# In the environment of the child and of all that it starts.
+_MARK = "DRYDOCK_RUN_MARK"
 
 EndedBy = Literal["itself", "cancel", "kill"]
 
@@ -147,7 +151,8 @@ async def run_agent(
         "api_key": server.api_key,
     }
     started = time.monotonic()
-    environment = agent_environment(os.environ, server)
+    mark = secrets.token_hex(16)
+    environment = agent_environment(os.environ, server) | {_MARK: mark}
     async with _Child.start(program, job, environment, cwd or Path.cwd(), trace, limits) as child:
         await child.watch()
     trace.seconds = time.monotonic() - started
@@ -175,8 +180,8 @@ def agent_environment(base: Mapping[str, str], server: Server) -> dict[str, str]
 class _Child:
     """The child process and the pipes to it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], control: int, trace: Trace, limits: Limits) -> None:
-        self._process, self._control = process, control
+    def __init__(self, process: subprocess.Popen[bytes], control: int, mark: str, trace: Trace, limits: Limits) -> None:
+        self._process, self._control, self._mark = process, control, mark
         self._trace, self._limits = trace, limits
         self._news = asyncio.Event()
         self._exited = asyncio.ensure_future(asyncio.to_thread(process.wait))
@@ -208,7 +213,7 @@ class _Child:
         finally:
             os.close(event_write)
             os.close(control_read)
-        child = cls(process, control_write, trace, limits)
+        child = cls(process, control_write, environment[_MARK], trace, limits)
         try:
             await child._connect(event_read)
             # A sample may be larger than a pipe's buffer, and the child may be gone before it reads.
@@ -287,7 +292,7 @@ class _Child:
 
     async def _end(self) -> None:
         """End the process and all that it started, and gather the rest of what it said."""
-        family = _family(self._process.pid)
+        family = _family(self._process.pid, self._mark)
         if self._exited.done() and not self._exited.cancelled():
             self._trace.left_processes = [_command_line(process) for process in family]
         for process in family:
@@ -309,16 +314,26 @@ class _Child:
         os.close(self._control)
 
 
-def _family(leader: int) -> list[psutil.Process]:
-    """What the child started and what is in its session, without the child itself."""
+def _family(leader: int, mark: str) -> list[psutil.Process]:
+    """What the child started, without the child itself.
+
+    A process that has lost its parent and made a session of its own can still be told by the mark in its environment.
+    """
     found: dict[int, psutil.Process] = {}
     with contextlib.suppress(psutil.Error):
         found |= {process.pid: process for process in psutil.Process(leader).children(recursive=True)}
     for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
-            if process.pid != leader and os.getsid(process.pid) == leader:
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != leader and (os.getsid(process.pid) == leader or process.environ().get(_MARK) == mark):
                 found[process.pid] = process
-    return [process for process in found.values() if process.is_running()]
+    return [process for process in found.values() if _alive(process)]
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _command_line(process: psutil.Process) -> str:

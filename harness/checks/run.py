@@ -85,21 +85,38 @@ def parse_stages(text: str) -> tuple[int, ...]:
     return tuple(sorted(wanted))
 
 
-def check(request: Request, folder: RunFolder, *, listener: Listener, fingerprint: Fingerprint) -> CheckReport:
-    """Run the wanted stages and write the report.
+@dataclass(frozen=True)
+class Prepared:
+    """What stage 2 works on, found and read."""
 
-    Whatever names nothing (agent, data set) is told before anything runs. A later stage isn't run where an earlier one
-    failed in a way that leaves it nothing to work with.
+    agent: AgentSource
+    data: samples.DataSet
+
+
+def prepare(request: Request) -> Prepared | None:
+    """Find what the request names, before anything runs and before there is a report; None without stage 2.
 
     Raises:
-        UsageError, AgentUnreadable: the agent or the data set isn't there or can't be read.
+        AgentNotFound, AgentUnreadable: the agent isn't there, or isn't Python.
+        DataNotFound, DataUnreadable: the data set isn't there, or can't be read.
+    """
+    if 2 not in request.stages:
+        return None
+    agent = locate(request.agent, folders=request.folders)
+    return Prepared(agent, samples.read(samples.find(request.data, request.folders)))
+
+
+def check(
+    request: Request, prepared: Prepared | None, folder: RunFolder, *, listener: Listener, fingerprint: Fingerprint
+) -> CheckReport:
+    """Run the wanted stages and write the report.
+
+    A later stage isn't run where an earlier one failed in a way that leaves it nothing to work with.
+
+    Raises:
         ServerUnreachable: stage 2 alone was asked for, and there is no server.
         Interrupted: Ctrl-C; the report on what was done until then has been written.
     """
-    agent = data = None
-    if 2 in request.stages:
-        agent = locate(request.agent, folders=request.folders)
-        data = samples.read(samples.find(request.data, request.folders))
     done: list[StageResult] = []
     seed: int | None = None
     ended_early = ""
@@ -112,13 +129,13 @@ def check(request: Request, folder: RunFolder, *, listener: Listener, fingerprin
             )
             done.append(result)
             listener.ends(result)
-            if result.failed and agent is not None:
+            if result.failed and prepared is not None:
                 ended_early = "stage 2 was not run: the server isn't fit for it"
-        if agent is not None and data is not None and not ended_early:
+        if prepared is not None and not ended_early:
             if 1 not in request.stages:
                 model = _served_model(request)
-            listener.begins(2, f"one run of {agent.given}")
-            finished = stage2.run(_plan(request, agent, data, model), request.endpoint, tell=listener.tells)
+            listener.begins(2, f"one run of {prepared.agent.given}")
+            finished = stage2.run(_plan(request, prepared, model), request.endpoint, tell=listener.tells)
             seed = finished.seed
             done.append(finished.result)
             if finished.gathered is not None:
@@ -132,8 +149,8 @@ def check(request: Request, folder: RunFolder, *, listener: Listener, fingerprin
     return _finish(request, folder, done, seed, model, ended_early, fingerprint)
 
 
-def _plan(request: Request, agent: AgentSource, data: samples.DataSet, model: str) -> stage2.Plan:
-    return stage2.Plan(agent, data, request.seed, model, request.limits, request.arguments)
+def _plan(request: Request, prepared: Prepared, model: str) -> stage2.Plan:
+    return stage2.Plan(prepared.agent, prepared.data, request.seed, model, request.limits, request.arguments)
 
 
 def _served_model(request: Request) -> str:

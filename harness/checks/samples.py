@@ -80,7 +80,8 @@ def find(given: str, folders: Sequence[Path]) -> Path:
     for candidate in [wanted] if wanted.is_absolute() else [folder / wanted for folder in folders]:
         if candidate.is_file():
             return candidate.resolve()
-    near = sorted({path.name for folder in folders for path in (folder / wanted.parent).glob("*.jsonl")})
+    beside = [folder / place for folder in folders for place in (wanted.parent, "data")]
+    near = sorted({path.name for place in beside for path in place.glob("*.jsonl")})
     raise DataNotFound(
         f"there is no data set {given}",
         consequence="" if wanted.is_absolute() else f"Looked in {', '.join(map(str, folders))}.",
@@ -122,7 +123,7 @@ def choose(data: DataSet, seed: int | None) -> tuple[int, int]:
 
 def _decode(raw: bytes, number: int) -> str:
     # Windows editors put a mark in front of the first line.
-    return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    return raw.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
 
 
 def _fault(raw: bytes, number: int) -> str:

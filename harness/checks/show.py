@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
+from rich.status import Status as RichStatus
+
 from harness import console
 from harness.checks.findings import Finding, Place, StageResult, Status
 from harness.checks.report import CheckReport
+from harness.settings import in_container
 
 # Stage 1 says which of two dozen things a server has; those that are all right fit on few lines.
 _WORDS: dict[Status, str] = {
@@ -20,11 +24,51 @@ _WORDS: dict[Status, str] = {
 }
 
 
+class Progress:
+    """Shows on a terminal what is being done now; each stage's lines take its place when it has ended."""
+
+    def __init__(self) -> None:
+        self._status: RichStatus | None = None
+        self._title = ""
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def begins(self, number: int, title: str) -> None:
+        """A stage begins."""
+        self._title = f"stage {number}: {title}"
+        if console.out.is_terminal:
+            self._status = console.out.status(escape(self._title))
+            self._status.start()
+
+    def tells(self, text: str) -> None:
+        """Something is being done."""
+        if self._status is not None:
+            self._status.update(escape(f"{self._title} ({text})"))
+
+    def ends(self, result: StageResult) -> None:
+        """A stage has ended."""
+        self._stop()
+        stage(result)
+
+    def _stop(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
 def stage(result: StageResult) -> None:
     """Print one stage."""
     console.heading(f"Stage {result.stage}: {result.title}")
     for finding in result.findings:
-        _finding(finding)
+        if finding.status != "skip":
+            _finding(finding)
+    # One reason leaves many things unasked; it is told once.
+    for reason, titles in _skipped(result.findings).items():
+        console.note(f"{reason}: {', '.join(titles)}")
     if result.ended_early:
         console.note(f"the stage ended early: {result.ended_early}")
     if line := _figures(result.figures):
@@ -43,9 +87,18 @@ def summary(report: CheckReport, folder: Path | None, *, next_steps: Sequence[st
     if report.seed is not None:
         console.note(f"SEED={report.seed} takes the same sample again")
     if folder is not None:
-        console.note(f"report: {folder}")
+        console.note(f"report: {_shown(folder)}")
     for step in next_steps:
         console.mend(step)
+
+
+def _skipped(findings: Sequence[Finding]) -> dict[str, list[str]]:
+    """Titles of what was not looked at, by the reason."""
+    by_reason: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.status == "skip":
+            by_reason.setdefault(finding.detail, []).append(finding.title)
+    return by_reason
 
 
 def _finding(finding: Finding) -> None:
@@ -58,7 +111,7 @@ def _finding(finding: Finding) -> None:
     elif finding.status == "warn":
         console.warn(text)
     else:
-        console.note(text if finding.status == "skip" else f"{text} (absent)")
+        console.note(f"{text} (absent)")
     for place in _stack(finding):
         console.line(f"    {_where(place)}")
     if finding.consequence:
@@ -85,6 +138,11 @@ def _short(file: str) -> str:
         return str(Path(file).relative_to(Path.cwd()))
     except ValueError:
         return file
+
+
+def _shown(folder: Path) -> str:
+    """The report's folder as the reader finds it; in a container that is the clone's ``runs/``."""
+    return f"{folder.parent.name}/{folder.name}" if in_container() else _short(str(folder))
 
 
 def _figures(figures: dict[str, Any]) -> str:

@@ -39,17 +39,13 @@ def judge_all(answers: Answers) -> tuple[Finding, ...]:
     blocked = ""
     for subject in SUBJECTS:
         answer = answers.get(subject.probe)
-        if answer is None:
-            # Nothing to say where the reason isn't a fault: the model list is where it should be.
-            if blocked:
-                findings.append(
-                    Finding(id=subject.id, title=subject.title, status="skip", detail=f"not asked: {blocked}")
-                )
+        if blocked or answer is None:
+            findings.append(Finding(id=subject.id, title=subject.title, status="skip", detail=f"not asked: {blocked}"))
             continue
         finding = _finding(subject, answer, subject.judge(answers))
         findings.append(finding)
-        if finding.status == "fail" and not blocked:
-            blocked = finding.title if finding.detail == "" else f"{finding.title}: {finding.detail}"
+        if finding.status == "fail":
+            blocked = f"{finding.title}: {finding.detail}"
     return tuple(findings)
 
 

@@ -35,9 +35,8 @@ def data_lines(data: DataSet) -> Finding:
             facts=facts,
         )
     if not data.bad_count:
-        return Finding(
-            id="data.lines", title="data", status="pass", detail=f"{len(data)} samples in {data.path.name}", facts=facts
-        )
+        detail = f"{len(data)} sample{_s(len(data))} in {data.path.name}"
+        return Finding(id="data.lines", title="data", status="pass", detail=detail, facts=facts)
     named = "; ".join(f"line {line.number}: {line.reason}" for line in data.bad[:5])
     more = f"; and {data.bad_count - 5} more" if data.bad_count > 5 else ""
     first = data.bad[0]
@@ -144,12 +143,11 @@ def left_behind(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: A
     if left is None or run.trace.event("returned") is None:
         return None
     parts = [
-        f"{len(things)} {name}{'s' if len(things) > 1 and name != 'process' else 'es' if len(things) > 1 else ''}"
-        f" ({', '.join(things[:3])})"
-        for name, things in (
-            ("task", left["tasks"]),
-            ("thread", left["threads"]),
-            ("process", run.trace.left_processes),
+        f"{len(things)} {name if len(things) == 1 else names} ({', '.join(things[:3])})"
+        for name, names, things in (
+            ("task", "tasks", left["tasks"]),
+            ("thread", "threads", left["threads"]),
+            ("process", "processes", run.trace.left_processes),
         )
         if things
     ]
@@ -249,8 +247,8 @@ def _calls_summary(made: list[Call]) -> str:
     first = [call.first_token_seconds for call in made if call.first_token_seconds is not None]
     first_text = f", first token after {first[0]:.2f} s" if first else ""
     routes = ", ".join(dict.fromkeys(call.path.partition("?")[0] for call in made))
-    count = f"{len(made)} call{'s' if len(made) != 1 else ''}"
-    return f"{count} to {routes}{tokens}, {sum(call.seconds for call in made):.2f} s{first_text}"
+    seconds = sum(call.seconds for call in made)
+    return f"{len(made)} call{_s(len(made))} to {routes}{tokens}, {seconds:.2f} s{first_text}"
 
 
 def _call_problem(call: Call) -> str:
@@ -271,3 +269,7 @@ def _elsewhere_hint(run: Gathered) -> str:
     if run.refused:
         return f" with the run's key ({run.refused} came with another: use the api_key that run() gets)"
     return ""
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

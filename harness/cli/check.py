@@ -60,9 +60,11 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
         folders=tuple(dict.fromkeys([Path.cwd(), settings.workspace])),
         arguments=run.parse_arguments(agent_args),
     )
-    folder = RunFolder.create(settings.runs_dir, "check", _redactor(settings, endpoint))
-    listener = run.Listener(ends=show.stage, tells=lambda _text: None)
-    report = run.check(request, folder, listener=listener, fingerprint=of_this_process)
+    prepared = run.prepare(request)
+    with RunFolder.create(settings.runs_dir, "check", _redactor(settings, endpoint)) as folder:
+        with show.Progress() as progress:
+            listener = run.Listener(progress.begins, progress.tells, progress.ends)
+            report = run.check(request, prepared, folder, listener=listener, fingerprint=of_this_process)
     show.summary(report, folder.path, next_steps=_next_steps(report))
     if settings.json_output:
         console.emit_json({**folder.redactor.data(report.model_dump(mode="json")), "folder": str(folder.path)})

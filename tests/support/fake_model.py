@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -76,7 +76,7 @@ class FakeModel:
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if self.key and self.key not in (bearer, headers.get("x-api-key")):
             return error(401, "wrong key")
-        routes = {
+        routes: dict[str, Callable[[dict[str, Any]], Reply]] = {
             "/v1/models": self._models,
             "/v1/chat/completions": self._chat,
             "/v1/completions": self._completions,
@@ -189,9 +189,7 @@ class FakeModel:
         part = {"type": "output_text", "text": self.text}
         counted = {"input_tokens": 10, "output_tokens": 4}
         output = [{"type": "message", "content": [part]}]
-        return Reply(
-            body={"id": "resp_1", "model": MODEL, "status": "completed", "output": output, "usage": counted}
-        )
+        return Reply(body={"id": "resp_1", "model": MODEL, "status": "completed", "output": output, "usage": counted})
 
     def _generate(self, _body: dict[str, Any]) -> Reply:
         return Reply(body={"text": " x", "meta_info": {"output_token_logprobs": [[-0.1, 7, None]]}})
@@ -275,15 +273,17 @@ def _handler(model: FakeModel) -> type[BaseHTTPRequestHandler]:
             self.send_header("content-type", reply.content_type)
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
-            for chunk in reply.chunks:
-                self.wfile.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
-                self.wfile.flush()
-            if reply.break_off:
-                self.close_connection = True
-                return
-            self.wfile.write(b"0\r\n\r\n")
+            try:
+                for chunk in reply.chunks:
+                    self.wfile.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
+                    self.wfile.flush()
+                if not reply.break_off:
+                    self.wfile.write(b"0\r\n\r\n")
+            except ConnectionError:
+                self.close_connection = True  # whoever asked has gone
+            self.close_connection = self.close_connection or reply.break_off
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        def log_message(self, format: str, *args: Any) -> None:
             pass
 
     return Handler

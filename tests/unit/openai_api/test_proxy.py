@@ -109,7 +109,7 @@ def test_an_error_of_the_server_passes_through_with_its_status() -> None:
 
 def test_a_server_that_is_not_there_is_a_502_that_says_so() -> None:
     async def use(proxy: RecordingProxy, key: str) -> None:
-        with pytest.raises(openai.InternalServerError, match="can't be reached|nothing listens"):
+        with pytest.raises(openai.InternalServerError, match=r"can't be reached"):
             await chat(proxy, key)
 
     def handle(_request: httpx2.Request) -> httpx2.Response:
