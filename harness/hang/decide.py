@@ -128,11 +128,14 @@ def _by_findings(scene: Scene, findings: list[Finding]) -> Verdict:
         evidence += [text for text in second.evidence if text not in evidence]
     if scene.recorded is not None and not any("Flight Recorder" in text for text in evidence):
         evidence.append(f"Flight Recorder: {scene.recorded.text}")
-    if state == "hung" and top.score < WORTH_SAYING and not scene.sampled_twice:
-        state = "unknown"
+    cause = top.cause
+    if top.score < WORTH_SAYING:
+        state, cause = "unknown", "unknown"
     laggards = top.laggards or (second.laggards if second is not None and confidence == "undecided" else [])
+    if cause == "unknown":
+        laggards = []
     runners = {finding.cause: round(finding.score, 2) for finding in findings[1:6] if finding.score >= 0.3}
-    return Verdict(state, top.cause, confidence, candidates, laggards, evidence, runners_up=runners)
+    return Verdict(state, cause, confidence, candidates, laggards, evidence, runners_up=runners)
 
 
 def _may_be_certain(scene: Scene, top: Finding) -> bool:

@@ -59,6 +59,7 @@ class ProcessEntry(BaseModel):
         id: ``rank<k>``; without ranks ``driver``, ``server`` or ``worker:<pid>``. A child has its rank's id and the
             role ``child``.
         role: rank, child, driver, server, worker, launcher.
+        listens: has a listening socket. An event loop that sleeps is a service's then, rather than a lost await.
         missing: expected by the world size, but nowhere found.
         exit_code: of a process that has ended, where somebody kept it.
         wchan, syscall: where the kernel has it, for a process in state D or one that no dumper could read.
@@ -80,6 +81,7 @@ class ProcessEntry(BaseModel):
     state: str = ""
     wchan: str = ""
     syscall: str = ""
+    listens: bool = False
     missing: bool = False
     exit_code: int | None = None
     error: str = ""

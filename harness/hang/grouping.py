@@ -96,6 +96,18 @@ def tree(stacks: Iterable[tuple[Frame, ...]], lines: bool = True) -> list[Node]:
     return list(roots.values())
 
 
+def shared_way(stacks: list[tuple[Frame, ...]]) -> int:
+    """How many outermost calls all stacks share by function and file; of a single stack none."""
+    if len(stacks) < 2:
+        return 0
+    shared = 0
+    for level in zip(*(reversed(stack) for stack in stacks), strict=False):
+        if len({(frame.function, frame.file) for frame in level}) > 1:
+            break
+        shared += 1
+    return shared
+
+
 def divergence(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> tuple[Frame, Frame] | None:
     """The innermost call that two stacks share, as each has it: one function, two lines; None when they share none."""
     shared: tuple[Frame, Frame] | None = None

@@ -100,6 +100,7 @@ class Process:
     Attributes:
         id: ``rank3``, ``driver``, ``server``, ``worker:4711``. Children of a rank carry their rank's.
         owner: for a child, the id of the process it belongs to.
+        listens: has a listening socket.
         missing: expected, but not found.
         exit_code: for a process that has ended; minus the signal's number as Python's subprocess has it.
         error: why it couldn't be sampled.
@@ -118,6 +119,7 @@ class Process:
     command: str = ""
     state: str = ""
     wchan: str = ""
+    listens: bool = False
     missing: bool = False
     exit_code: int | None = None
     error: str = ""

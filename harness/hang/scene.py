@@ -18,6 +18,10 @@ from harness.hang.waits import COMMUNICATION, IDLE, JOINED, RUNNING, Wait
 _HALTED = ("T", "t")
 # Where the kernel has a thread that waits for a lock on a file.
 _FILE_LOCK_CHANNELS = re.compile(r"flock|locks_lock|posix_lock|fcntl_setlk")
+# Names of functions whose program waits for something of its own; a service waits for others.
+_WORKING = re.compile(
+    r"train|fit|rollout|step|evaluat|generat|collect|agent|episode|sample|workflow|batch|solve|run_async", re.IGNORECASE
+)
 _REWARDING = re.compile(r"reward|verif|grader|judge|sandbox|toolworker", re.IGNORECASE)
 
 
@@ -30,6 +34,7 @@ class Group:
         blocked_in_kernel: it sleeps where no signal reaches it (D).
         busy: used a core between the samples; None where that wasn't measured.
         on_file_lock: the kernel says that they wait for a lock on a file.
+        listens: they have listening sockets.
         moves_bytes: read or wrote a good deal between the samples.
     """
 
@@ -40,6 +45,7 @@ class Group:
     moves_bytes: bool
     state: str
     on_file_lock: bool = False
+    listens: bool = False
     members: list[Process] = field(default_factory=list)
 
     @property
@@ -92,8 +98,18 @@ class Group:
 
     @property
     def idle(self) -> bool:
-        """Whether they have nothing to do; an event loop of a server has nothing to do either."""
-        return self.kind in IDLE or (self.kind == "loop" and self.role == "server")
+        """Whether they have nothing to do; the sleeping event loop of a service is that, too."""
+        return self.kind in IDLE or (self.kind == "loop" and (self.role == "server" or self._serves))
+
+    @property
+    def _serves(self) -> bool:
+        """Whether they listen for others, and no function tells of work of their own."""
+        return self.listens and not self.works
+
+    @property
+    def works(self) -> bool:
+        """Whether a name on the deciding stack tells of work of their own."""
+        return any(_WORKING.search(frame.function) or _WORKING.search(frame.file) for frame in self.wait.own)
 
     @cached_property
     def ids(self) -> list[str]:
@@ -233,10 +249,20 @@ def build(dump: Dump) -> Scene:
         state = process.state if process.state in ("T", "t", "D") else ""
         first = process.samples[0].threads if process.samples else ()
         locked = bool(process.wchan and _FILE_LOCK_CHANNELS.search(process.wchan))
-        key = (process.role, process.threads, first, busy, moving, state, locked, _kind_of_command(process))
+        key = (
+            process.role,
+            process.threads,
+            first,
+            busy,
+            moving,
+            state,
+            locked,
+            process.listens,
+            _kind_of_command(process),
+        )
         group = groups.get(key)
         if group is None:
-            group = groups[key] = Group(process.role, standing, progress, busy, moving, state, locked)
+            group = groups[key] = Group(process.role, standing, progress, busy, moving, state, locked, process.listens)
         group.members.append(process)
     inferred = _absent_ranks(dump)
     gone += [Process(id=f"rank{rank}", role="rank", rank=rank, missing=True) for rank in inferred]

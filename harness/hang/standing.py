@@ -19,7 +19,7 @@ _IMPORTANCE: dict[str, float] = dict.fromkeys(COMMUNICATION, 10.0) | {
     "rollout": 8, "engine-reply": 8, "http": 7, "engine-idle": 5, "engine-poll": 5, "loader-idle": 5,
     "serve": 4, "launcher": 4, "loop": 4, "ray-idle": 3, "capacity": 2, "pool-idle": 0, "pool-helper": 0,
 }  # fmt: skip
-_BUSY_CPU = 0.5
+_BUSY_CPU, _BUSY_CPU_CROWDED = 0.5, 0.1
 _BUSY_BYTES = 1_000_000
 
 
@@ -132,9 +132,17 @@ def cpu_share(process: Process) -> float | None:
 
 
 def is_busy(process: Process) -> bool | None:
-    """Whether it computed between the samples; None where that wasn't measured."""
+    """Whether it computed between the samples; None where that wasn't measured.
+
+    On a crowded machine a process that never rests gets a part of a core only: then it counts that it was found on a
+    core each time.
+    """
     share = cpu_share(process)
-    return None if share is None else share >= _BUSY_CPU
+    if share is None:
+        return None
+    stood = [of_threads(sample.threads) for sample in process.samples if sample.threads]
+    always = all(standing is not None and standing.active for standing in stood)
+    return share >= _BUSY_CPU or (always and share >= _BUSY_CPU_CROWDED)
 
 
 def moves_bytes(process: Process) -> bool:

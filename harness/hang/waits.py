@@ -113,6 +113,8 @@ def _table() -> _Table:
 
 
 def _same_file(file: str, known: str, bare: bool = False) -> bool:
+    if known.endswith("/"):
+        return file.startswith(known) or f"/{known}" in file
     return file == known or file.endswith("/" + known) or (bare and "/" not in file and known.endswith("/" + file))
 
 
@@ -149,7 +151,8 @@ def is_plumbing(frame: Frame) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def _phases_of(frame: Frame) -> frozenset[str]:
+def phases_of(frame: Frame) -> frozenset[str]:
+    """What a call is about."""
     if frame.is_native:
         return frozenset()
     own = not is_plumbing(frame)
@@ -207,7 +210,7 @@ def read_stack(stack: Stack) -> Wait:
         if best is None or weight > best[0]:
             best = (weight, kind, frame)
     own = tuple(frame for frame in clean if not is_plumbing(frame))
-    phases: frozenset[str] = frozenset().union(*(_phases_of(frame) for frame in clean)) if clean else frozenset()
+    phases: frozenset[str] = frozenset().union(*(phases_of(frame) for frame in clean)) if clean else frozenset()
     kind = best[1] if best else RUNNING
     if new_group and kind in ("init", "collective", "store"):
         kind = "new-group"

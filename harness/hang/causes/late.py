@@ -103,7 +103,8 @@ def python_loop(scene: Scene) -> Iterable[Finding]:
         if group.progress == "still" and group.busy:
             # Without the interpreter's lock it is compiled code that computes.
             text = f"{say(group)}, at the same line in every sample and with a core busy."
-            yield Finding("python-loop", (0.86 if thread.holds_gil else 0.56) - less, who, [text, *others])
+            score = 0.56 if not thread.holds_gil else 0.63 if scene.joined else 0.86
+            yield Finding("python-loop", score - less, who, [text, *others])
         elif group.progress == "looping" and group.busy:
             text = f"{say(group)}, in the same function in every sample and with a core busy."
             yield Finding("python-loop", 0.62 - less, who, [text, *others])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, logged, named, say
-from harness.hang.grouping import names
+from harness.hang.grouping import names, shared_way
 from harness.hang.model import Process
 from harness.hang.scene import Group, Scene, count
-from harness.hang.waits import COMMUNICATION, JOINING, LEAVING, RUNNING
+from harness.hang.waits import COMMUNICATION, JOINING, LEAVING, RUNNING, phases_of
 
 # Waits that end only by somebody else's doing.
 _DEPENDENT = COMMUNICATION | {
@@ -98,7 +98,8 @@ def _tracebacks(scene: Scene, gone: list[Process]) -> list[str]:
 
 def cleanup(scene: Scene) -> Iterable[Finding]:
     """Some are taking things down while the others still train."""
-    leaving = [group for group in scene.peers if _leaves(group)]
+    shared = shared_way([group.wait.clean for group in scene.peers])
+    leaving = [group for group in scene.peers if _leaves(group, shared)]
     staying = [group for group in scene.joined if group not in leaving]
     working = [group for group in scene.off if group not in leaving and group.kind in (RUNNING, "cuda")]
     if not leaving:
@@ -117,10 +118,12 @@ def cleanup(scene: Scene) -> Iterable[Finding]:
         yield Finding("comm-library", 0.57, [], [down])
 
 
-def _leaves(group: Group) -> bool:
+def _leaves(group: Group, shared: int) -> bool:
     if group.kind == "destroy":
         return True
-    if group.kind == "abort" or "cleanup" not in group.phases or group.idle:
+    # A call that all have in common, whatever its name, doesn't tell one from the other.
+    own_way = group.wait.clean[: len(group.wait.clean) - shared]
+    if group.kind == "abort" or group.idle or not any("cleanup" in phases_of(frame) for frame in own_way):
         return False
     # A thread that computes inside something called `cleanup` is not what we mean; one that sleeps there is.
     return group.kind in COMMUNICATION or (group.kind in (RUNNING, "join", "lock") and not group.standing.active)

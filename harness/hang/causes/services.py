@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, named, say
@@ -10,10 +9,6 @@ from harness.hang.grouping import names
 from harness.hang.scene import Group, Scene, ids
 from harness.hang.waits import COMMUNICATION, Wait
 
-# Names of functions whose program waits for something of its own; a service waits for others in `serve`.
-_WORKING = re.compile(
-    r"train|fit|rollout|step|evaluat|generat|collect|agent|episode|sample|workflow|batch|solve|run_async", re.IGNORECASE
-)
 # A handler of a server with threads, or of an async server that gives blocking handlers to threads.
 _HANDLERS = frozenset({"process_request_thread", "run_sync_in_worker_thread"})
 
@@ -24,6 +19,9 @@ def server(scene: Scene) -> Iterable[Finding]:
     servers = [group for group in scene.groups if group.role == "server" or group.kind in serving]
     clients = scene.having("http", "rollout")
     held = [group for group in servers if _is_held(group)]
+    if not held and scene.having("http", "loop"):
+        # A server by nothing but its deeds: its loop is held up, and somebody else waits.
+        held = [group for group in scene.others if _is_held(group)]
     handling = [group for group in servers if group not in held and any(map(_handles, group.standing.others))]
     asking = f"Waiting for it: {say(clients)}."
     if held:
@@ -73,7 +71,7 @@ def staleness(scene: Scene) -> Iterable[Finding]:
 def lost_await(scene: Scene) -> Iterable[Finding]:
     """An event loop sleeps although its program isn't done."""
     for group in scene.having("loop"):
-        if group.role in ("server", "launcher"):
+        if group.idle or group.role == "launcher":
             continue
         who = named([group])
         evidence = [f"{names(who)}: the event loop sleeps; every task waits for something ({group.wait})."]
@@ -82,7 +80,7 @@ def lost_await(scene: Scene) -> Iterable[Finding]:
             yield Finding("async-lost", 0.89, who, [*evidence, *chains[:4]])
         elif scene.joined and group in scene.off:
             yield Finding("async-lost", 0.83, who, [*evidence, f"The others wait: {say(scene.joined)}."])
-        elif any(_WORKING.search(frame.function) or _WORKING.search(frame.file) for frame in group.wait.own):
+        elif group.works:
             yield Finding("async-lost", 0.68, who, evidence)
             if scene.of_role("server") or scene.having("engine-idle", "engine-poll"):
                 yield Finding("server-blocked", 0.5, [], evidence)

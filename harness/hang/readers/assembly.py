@@ -15,6 +15,12 @@ from harness.hang.readers.logs import Hints
 from harness.hang.readers.pyspy_json import Read
 from harness.hang.readers.text import Printed
 
+# What a manifest's entry and a process call alike.
+_SAME_FIELDS = {
+    "rank", "local_rank", "world_size", "pid", "ppid", "host", "container", "command",
+    "state", "wchan", "listens", "missing", "exit_code", "error", "logs",
+}  # fmt: skip
+
 
 class Assembly:
     """Takes one file after another, in any order, and gives the dump at the end."""
@@ -99,13 +105,8 @@ class Assembly:
         process = Process(
             id="" if entry.role == "child" else entry.id,
             role=entry.role if entry.role in ("rank", "child", "driver", "server", "worker", "launcher") else "",  # type: ignore[arg-type]
-            **entry.model_dump(
-                include={
-                    "rank", "local_rank", "world_size", "pid", "ppid", "host", "container", "command",
-                    "state", "wchan", "missing", "exit_code", "error", "logs",
-                }
-            ),
-        )  # fmt: skip
+            **entry.model_dump(include=_SAME_FIELDS),
+        )
         process.samples = [self._sample(sample, folder, used) for sample in entry.samples]
         process.state = process.state or next((s.state for s in reversed(process.samples) if s.state), "")
         process.logs = [posixpath.join(folder, name) for name in process.logs]

@@ -10,6 +10,9 @@ from collections.abc import Callable, Hashable, Sequence
 
 from harness.hang.model import Frame, Stack, Thread, Threads
 
+# What is kept of a deep stack: where it is, and how it began.
+INNERMOST, OUTERMOST = 160, 60
+
 
 class Interner:
     """One table for one input; not for use by two threads at once."""
@@ -21,8 +24,11 @@ class Interner:
         self._lists: dict[Threads, Threads] = {}
 
     def stack(self, frames: Sequence[Frame]) -> Stack:
-        """The one stack with these frames."""
+        """The one stack with these frames; of an endless recursion the middle is left out."""
         key = tuple(frames)
+        if len(key) > INNERMOST + OUTERMOST:
+            left_out = Frame(f"… {len(key) - INNERMOST - OUTERMOST} calls left out", "…")
+            key = (*key[:INNERMOST], left_out, *key[-OUTERMOST:])
         stack = self._stacks.get(key)
         if stack is None:
             stack = self._stacks[key] = Stack(key)
