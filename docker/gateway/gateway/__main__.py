@@ -15,8 +15,7 @@ BAD_SETTINGS = 3
 def main() -> int:
     """Return the exit code: the engine's, or 3 for settings that cannot be served with."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="drydock gateway: %(message)s")
-    for name in ("httpx2", "httpcore2", "uvicorn.error"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     try:
         config = load_config(os.environ)
     except ConfigError as error:

@@ -6,7 +6,6 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-import httpx2
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -23,23 +22,22 @@ from gateway.incoming import RequestCheck
 from gateway.names import ModelNames
 from gateway.progress import Progress
 from gateway.proxy import Proxy
+from gateway.upstream import Upstream
 
 
 class Gateway:
     """Ties the parts together and holds what they share."""
 
-    def __init__(
-        self, config: Config, process: EngineProcess, http: httpx2.AsyncClient, *, engine_version: str
-    ) -> None:
+    def __init__(self, config: Config, process: EngineProcess, upstream: Upstream, *, engine_version: str) -> None:
         self._config = config
         self._process = process
         self._engine_version = engine_version
         self._started = time.time()
-        self.client = EngineClient(http, config)
+        self.client = EngineClient(upstream, config)
         self.names = ModelNames(config.model_names)
         self.progress = Progress()
         self._check = RequestCheck(self.client, config.engine, self.names)
-        self._proxy = Proxy(http, self._check, self.progress)
+        self._proxy = Proxy(upstream, self._check, self.progress)
         routes = [
             Route("/health", self._health),
             Route("/drydock/state", self._state),

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import logging
 
-import httpx2
 from starlette.types import Receive, Scope, Send
 
 from gateway.api_errors import error_event, error_response
 from gateway.incoming import Answered, RequestCheck
 from gateway.progress import Exchange, Progress
 from gateway.refusals import GENERATION, api_of
+from gateway.upstream import Upstream, UpstreamAnswer, UpstreamError
 
 _LOG = logging.getLogger("gateway")
 
@@ -24,14 +24,12 @@ _HOP_BY_HOP = frozenset(
 _NOT_FORWARDED = _HOP_BY_HOP | {b"host", b"content-length", b"expect", b"authorization", b"x-api-key"}
 _NOT_RETURNED = _HOP_BY_HOP | {b"server", b"date"}
 
-Headers = list[tuple[bytes, bytes]]
-
 
 class Proxy:
     """ASGI application: the engine's own API behind the request check."""
 
-    def __init__(self, http: httpx2.AsyncClient, check: RequestCheck, progress: Progress) -> None:
-        self._http = http
+    def __init__(self, upstream: Upstream, check: RequestCheck, progress: Progress) -> None:
+        self._upstream = upstream
         self._check = check
         self._progress = progress
         self.loading = True
@@ -71,46 +69,40 @@ class Proxy:
         path: str = scope["path"]
         generates = scope["method"] == "POST" and api_of(path) in GENERATION
         with Exchange(self._progress, generates=generates) as exchange:
+            headers = [(name, value) for name, value in scope["headers"] if name not in _NOT_FORWARDED]
             try:
-                response = await self._http.send(self._request(scope, body), stream=True)
-            except httpx2.HTTPError as error:
+                async with self._upstream.open(scope["method"], _target(scope), headers, body) as answer:
+                    await self._pass_back(path, answer, exchange, send)
+            except UpstreamError as error:
                 exchange.finished(502)
-                message = f"The engine did not answer ({_reason(error)}). See the log of the inference service."
-                _LOG.warning("%s %s: 502, %s", scope["method"], path, _reason(error))
+                message = f"The engine did not answer ({error}). See the log of the inference service."
+                _LOG.warning("%s %s: 502, %s", scope["method"], path, error)
                 await error_response(path, 502, message, code="engine_unreachable")(scope, _nothing_more, send)
-                return
-            try:
-                await self._pass_back(path, response, exchange, send)
-            finally:
-                await response.aclose()
 
-    async def _pass_back(self, path: str, response: httpx2.Response, exchange: Exchange, send: Send) -> None:
-        headers: Headers = [(name.lower(), value) for name, value in response.headers.raw]
-        headers = [(name, value) for name, value in headers if name not in _NOT_RETURNED]
-        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    async def _pass_back(self, path: str, answer: UpstreamAnswer, exchange: Exchange, send: Send) -> None:
+        headers = [(name, value) for name, value in answer.headers if name not in _NOT_RETURNED]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         try:
-            async for data in response.aiter_raw():
+            async for data in answer.parts():
                 exchange.chunk(data)
                 await send({"type": "http.response.body", "body": data, "more_body": True})
-        except httpx2.HTTPError as error:
+        except UpstreamError as error:
             exchange.finished(502)
-            _LOG.warning("%s: the engine broke off its answer, %s", path, _reason(error))
-            message = f"The engine broke off its answer ({_reason(error)}). See the log of the inference service."
-            if response.headers.get("content-type", "").startswith("text/event-stream"):
+            _LOG.warning("%s: the engine broke off its answer, %s", path, error)
+            message = f"The engine broke off its answer ({error}). See the log of the inference service."
+            if dict(headers).get(b"content-type", b"").startswith(b"text/event-stream"):
                 await send({"type": "http.response.body", "body": error_event(path, message), "more_body": True})
             # Not finished properly, so the server cuts the connection: half an answer must not look like a whole one.
             return
-        exchange.finished(response.status_code)
+        exchange.finished(answer.status)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _request(self, scope: Scope, body: bytes) -> httpx2.Request:
-        target = scope.get("raw_path") or scope["path"].encode()
-        if scope["query_string"]:
-            target = target.partition(b"?")[0] + b"?" + scope["query_string"]
-        headers = [(name, value) for name, value in scope["headers"] if name not in _NOT_FORWARDED]
-        url = self._http.base_url.copy_with(raw_path=target)
-        # Bare bytes and not `content=None`, so that a POST without a body still says that its length is 0.
-        return self._http.build_request(scope["method"], url, headers=headers, content=body)
+
+def _target(scope: Scope) -> bytes:
+    """Path and query as the caller wrote them."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    query: bytes = scope["query_string"]
+    return path.partition(b"?")[0] + (b"?" + query if query else b"")
 
 
 async def _read_body(receive: Receive) -> bytes | None:
@@ -133,7 +125,3 @@ async def _until_disconnect(receive: Receive) -> None:
 async def _nothing_more() -> dict[str, str]:
     """Stands in for `receive` where a response does not read: the real one is being waited on for the disconnect."""
     return {"type": "http.disconnect"}
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator
 
 import uvicorn
-import uvloop  # type: ignore[import-not-found, unused-ignore]  # in the gateway's own environment only
+import uvloop
 
+from gateway.aiohttp_upstream import AiohttpUpstream
 from gateway.app import Gateway
 from gateway.config import Config
-from gateway.engine_client import make_http_client
 from gateway.engine_process import EngineProcess
 from gateway.engines import ENGINES
 from gateway.health import EngineProbeError
@@ -52,8 +52,8 @@ def run(config: Config) -> int:
 async def _run(config: Config) -> int:
     process = EngineProcess(config)
     version = _engine_version(config)
-    async with make_http_client(config) as http:
-        gateway = Gateway(config, process, http, engine_version=version)
+    async with AiohttpUpstream(config.engine_url) as upstream:
+        gateway = Gateway(config, process, upstream, engine_version=version)
         server = _Server(_uvicorn_config(gateway))
         try:
             # Before the engine is started, so that a port that cannot be had leaves no engine behind.

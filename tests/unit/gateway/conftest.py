@@ -23,21 +23,19 @@ def process() -> FakeProcess:
 
 
 @pytest_asyncio.fixture
-async def gateway(engine: FakeEngine, process: FakeProcess) -> AsyncIterator[Gateway]:
+async def gateway(engine: FakeEngine, process: FakeProcess) -> Gateway:
     """A gateway before a llama.cpp that is ready."""
-    async with engine.client() as http:
-        made = Gateway(make_config("llamacpp"), process, http, engine_version="1.2.3")
-        await made.engine_is_ready()
-        yield made
+    made = Gateway(make_config("llamacpp"), process, engine, engine_version="1.2.3")
+    await made.engine_is_ready()
+    return made
 
 
 @pytest_asyncio.fixture
-async def vllm_gateway(engine: FakeEngine, process: FakeProcess) -> AsyncIterator[Gateway]:
+async def vllm_gateway(engine: FakeEngine, process: FakeProcess) -> Gateway:
     """The same before a vLLM."""
-    async with engine.client() as http:
-        made = Gateway(make_config("vllm"), process, http, engine_version="1.2.3")
-        await made.engine_is_ready()
-        yield made
+    made = Gateway(make_config("vllm"), process, engine, engine_version="1.2.3")
+    await made.engine_is_ready()
+    return made
 
 
 @pytest_asyncio.fixture

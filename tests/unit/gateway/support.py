@@ -5,20 +5,58 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx2
 from starlette.types import ASGIApp, Message
 
 from gateway.config import Config
+from gateway.upstream import Headers, UpstreamAnswer
 
 KEY = "the-key"
 ALIAS = "smollm2-135m"
 HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 CHAT = "/v1/chat/completions"
 
-Handler = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+
+@dataclass
+class Request:
+    """What reached the engine."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    content: bytes
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+
+@dataclass
+class Answer:
+    """What the engine answers: a body, or parts that come in their own time."""
+
+    status: int = 200
+    headers: Headers = field(default_factory=list)
+    content: bytes = b""
+    stream: AsyncIterator[bytes] | None = None
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        if self.stream is None:
+            yield self.content
+        else:
+            async for part in self.stream:
+                yield part
+
+
+Handler = Callable[[Request], Awaitable[Answer]]
+
+
+def as_json(value: Any, status: int = 200) -> Answer:
+    """An answer of JSON."""
+    return Answer(status, [(b"content-type", b"application/json")], json.dumps(value).encode())
 
 
 def make_config(engine: str = "llamacpp", **changes: Any) -> Config:
@@ -40,61 +78,38 @@ class FakeProcess:
 
 
 class FakeEngine:
-    """An engine that notes every request and answers with what a test put in `answers` for its path."""
+    """An Upstream that notes every request and answers with what a test put in `answers` for its path."""
 
     def __init__(self) -> None:
-        self.requests: list[httpx2.Request] = []
+        self.requests: list[Request] = []
         self.models: list[str] = [ALIAS]
         self.tools_in_template = True
         self.answers: dict[str, Handler] = {}
 
-    def client(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(transport=httpx2.MockTransport(self._answer), base_url="http://127.0.0.1:8000")
+    @asynccontextmanager
+    async def open(self, method: str, target: bytes, headers: Headers, body: bytes) -> AsyncIterator[UpstreamAnswer]:
+        texts = {name.decode(): value.decode() for name, value in headers}
+        request = Request(method, target.decode(), texts, body)
+        self.requests.append(request)
+        yield await self._answer(request)
 
-    def seen(self, path: str) -> list[httpx2.Request]:
-        return [request for request in self.requests if request.url.path == path]
+    def seen(self, path: str) -> list[Request]:
+        return [request for request in self.requests if request.path == path]
 
     def body(self, path: str = CHAT) -> Any:
         """The JSON body of the last request to a path."""
         return json.loads(self.seen(path)[-1].content)
 
-    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        answer = await self._whole_answer(request)
-        if not answer.is_stream_consumed:
-            return answer
-        # What was given whole has been read already; over a network it would not have been.
-        return httpx2.Response(answer.status_code, headers=answer.headers, stream=Chunks(_once(answer.content)))
-
-    async def _whole_answer(self, request: httpx2.Request) -> httpx2.Response:
-        self.requests.append(request)
-        if handler := self.answers.get(request.url.path):
+    async def _answer(self, request: Request) -> Answer:
+        if handler := self.answers.get(request.path):
             return await handler(request)
-        if request.url.path == "/v1/models":
-            return httpx2.Response(200, json={"data": [{"id": name} for name in self.models]})
-        if request.url.path == "/props":
-            return httpx2.Response(200, json={"chat_template_caps": {"supports_tools": self.tools_in_template}})
-        if request.url.path == "/metrics":
-            return httpx2.Response(404)
-        return httpx2.Response(200, json={"answer": True})
-
-
-class Chunks(httpx2.AsyncByteStream):
-    """A response body that comes in parts, and tells when it was closed."""
-
-    def __init__(self, parts: AsyncIterator[bytes]) -> None:
-        self._parts = parts
-        self.closed = asyncio.Event()
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for part in self._parts:
-            yield part
-
-    async def aclose(self) -> None:
-        self.closed.set()
-
-
-async def _once(content: bytes) -> AsyncIterator[bytes]:
-    yield content
+        if request.path == "/v1/models":
+            return as_json({"data": [{"id": name} for name in self.models]})
+        if request.path == "/props":
+            return as_json({"chat_template_caps": {"supports_tools": self.tools_in_template}})
+        if request.path == "/metrics":
+            return Answer(404)
+        return as_json({"answer": True})
 
 
 @dataclass

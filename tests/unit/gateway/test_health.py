@@ -11,7 +11,7 @@ import pytest
 from gateway.engines import sum_counters
 from gateway.health import EngineProbeError, Health, check_health
 from gateway.progress import Exchange, Progress
-from tests.unit.gateway.support import FakeEngine, FakeProcess
+from tests.unit.gateway.support import Answer, FakeEngine, FakeProcess, Request
 
 DEADLINE = 0.5
 LOOK = 0.01
@@ -145,8 +145,8 @@ async def test_over_http(client: httpx2.AsyncClient, engine: FakeEngine) -> None
     assert healthy.status_code == 200
     assert engine.body("/v1/completions")["max_tokens"] == 1
 
-    async def broken(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(500, text="CUDA error")
+    async def broken(request: Request) -> Answer:
+        return Answer(500, content=b"CUDA error")
 
     engine.answers["/v1/completions"] = broken
     unhealthy = await client.get("/health")
