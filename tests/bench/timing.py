@@ -33,11 +33,12 @@ class Figures:
         return statistics.median(self.seconds)
 
     def __str__(self) -> str:
-        return f"{self.name}: median {self.median:.2f} s ({min(self.seconds):.2f} to {max(self.seconds):.2f}, {len(self.seconds)} runs)"
+        spread = f"{min(self.seconds):.2f} to {max(self.seconds):.2f}, {len(self.seconds)} runs"
+        return f"{self.name}: median {self.median:.2f} s ({spread})"
 
 
 def in_turn(first: Command, second: Command, runs: int) -> tuple[Figures, Figures, float]:
-    """Figures of both, and the median of the ratios first/second pair by pair; one uncounted run of each comes first."""
+    """Figures of both, and the median of the ratios first/second pair by pair, after one uncounted run of each."""
     once(first)
     once(second)
     pairs = [(once(first), once(second)) for _ in range(runs)]
