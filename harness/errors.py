@@ -94,7 +94,7 @@ class UnusableModel(BadSetting):
 
 
 class RequirementsConflict(UsageError):
-    """The user's project asks for a version that can't be had together with what the image keeps (Ray, debugpy, ...)."""
+    """The user's project asks for a version that doesn't go with what the image keeps (Ray, debugpy, …)."""
 
     consequence = "The project can't be installed, so nothing was started."
     mend = "loosen that pin in your requirements, or give an image that has the version: make up FRAMEWORK=IMAGE"
