@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 from harness import docker_engine
@@ -47,32 +49,55 @@ def execute(
     arguments = ["docker", "exec", "--interactive", "--workdir", "/workspace"]
     arguments += ["--tty"] if terminal else []
     arguments += [part for name in given for part in ("--env", name)]
-    process = subprocess.Popen(
-        [*arguments, container.id, WITH_ENV, *command],
-        env={**os.environ, **given},
-        # In a session of its own it gets no Ctrl-C, at which it would leave the command running in the container; but
-        # it may not read from the terminal then.
-        start_new_session=not terminal,
-        stdin=subprocess.DEVNULL if sys.stdin.isatty() and not terminal else None,
-    )
-    with _signals_handed_on(container, mark):
-        return process.wait()
+    signals: SimpleQueue[int] = SimpleQueue()
+    # Taken before there is a command: one that comes in the middle of its start would leave it without us.
+    with _queued(signals, signal.SIGINT, signal.SIGTERM):
+        process = subprocess.Popen(
+            [*arguments, container.id, WITH_ENV, *command],
+            env={**os.environ, **given},
+            # In a session of its own it gets no Ctrl-C, at which it would leave the command running in the container;
+            # but it may not read from the terminal then.
+            start_new_session=not terminal,
+            stdin=subprocess.DEVNULL if sys.stdin.isatty() and not terminal else None,
+        )
+        with _handed_on(signals, container, mark):
+            return process.wait()
 
 
 @contextmanager
-def _signals_handed_on(container: Container, mark: str) -> Iterator[None]:
-    """While this lasts, SIGINT and SIGTERM go to the command in the container, and we wait for how it ends."""
-
-    def hand_on(number: int, _frame: Any) -> None:
-        script = f"kill -{signal.Signals(number).name[3:]} $(cat {PID_FILE}{mark})"
-        subprocess.run(["docker", "exec", container.id, "sh", "-c", script], capture_output=True, check=False)
-
-    before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
+def _queued(signals: SimpleQueue[int], *numbers: signal.Signals) -> Iterator[None]:
+    """While this lasts, these signals to us do nothing but get into the queue."""
+    before = {number: signal.signal(number, lambda number, _frame: signals.put(number)) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        subprocess.run(
-            ["docker", "exec", container.id, "rm", "-f", f"{PID_FILE}{mark}"], capture_output=True, check=False
-        )
+
+
+@contextmanager
+def _handed_on(signals: SimpleQueue[int], container: Container, mark: str) -> Iterator[None]:
+    """While this lasts, signals of the queue are sent to the command in the container."""
+    ended = threading.Event()
+
+    def hand_on() -> None:
+        while number := signals.get():
+            script = f"pid=$(cat {PID_FILE}{mark}) && kill -{signal.Signals(number).name[3:]} $pid"
+            # Whoever is quick is before the command, which has then still to say under which number it runs.
+            while not ended.is_set() and not _told(container, "sh", "-c", script):
+                ended.wait(0.1)
+
+    thread = threading.Thread(target=hand_on, name="signals to the container")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        signals.put(0)
+        thread.join()
+        _told(container, "rm", "-f", f"{PID_FILE}{mark}")
+
+
+def _told(container: Container, *command: str) -> bool:
+    """Run a command in the container without a word; whether it ended well."""
+    return subprocess.run(["docker", "exec", container.id, *command], capture_output=True, check=False).returncode == 0

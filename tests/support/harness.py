@@ -127,6 +127,11 @@ class Stack:
         return (CLONE / ".drydock" / self.project / "secrets" / name).read_text().strip()
 
 
+def own_project(name: str) -> str:
+    """A project name for tests; DRYDOCK_TEST_PREFIX keeps those of two clones on one machine apart."""
+    return f"{os.environ.get('DRYDOCK_TEST_PREFIX', 'drydock')}-{name}"
+
+
 def docker(*arguments: str, check: bool = True) -> str:
     """Run ``docker ARGUMENTS``; returns standard output."""
     done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)

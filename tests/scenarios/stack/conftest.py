@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.harness import CLONE, Stack, docker, free_port
+from tests.support.harness import CLONE, Stack, docker, free_port, own_project
 
-PROJECT = "drydock-scenario"
+PROJECT = own_project("scenario")
 
 
 @pytest.fixture(scope="session")
