@@ -322,6 +322,17 @@ def generate(answers: Answers) -> Verdict:
     return Verdict("present", "ids in, ids and log-probs out")
 
 
+def tokenize(answers: Answers) -> Verdict:
+    """A text's ids can be had, under either of the two names that servers give the text."""
+    asked = [answers["tokenize"], answers["tokenize-content"]]
+    for answer, name in zip(asked, ("prompt", "content"), strict=True):
+        tokens = answer.body.get("tokens") if answer.ok and isinstance(answer.body, dict) else None
+        if isinstance(tokens, list) and tokens:
+            return Verdict("present", f"the text is called “{name}”")
+    refused = [verdict for answer in asked if (verdict := _refusal(answer, optional_argument=True)) is not None]
+    return refused[0] if refused else Verdict("broken", "no tokens come back")
+
+
 def there(name: str, what: str) -> Judge:
     """A judge for a route of which it is enough that it answers."""
 

@@ -176,7 +176,7 @@ SUBJECTS: tuple[Subject, ...] = (
         judges.generate,
         "AReaL's SGLang engine can't use this server; agents can.",
     ),
-    Subject("server.tokenize", "/tokenize", "tokenize", judges.there("tokenize", "answers"), _EVAL),
+    Subject("server.tokenize", "/tokenize", "tokenize", judges.tokenize, _EVAL),
     Subject(
         "server.health",
         "/health",

@@ -147,7 +147,9 @@ FEATURES: tuple[Probe, ...] = (
         at_root=True,
         with_model=False,
     ),
-    Probe("tokenize", "/tokenize", {"content": "hello", "prompt": "hello"}, at_root=True),
+    # vLLM calls the text "prompt", llama.cpp "content".
+    Probe("tokenize", "/tokenize", {"prompt": "hello"}, at_root=True),
+    Probe("tokenize-content", "/tokenize", {"content": "hello"}, at_root=True),
     Probe("health", "/health", at_root=True),
     Probe("metrics", "/metrics", at_root=True),
 )

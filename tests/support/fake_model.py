@@ -50,6 +50,7 @@ class FakeModel:
         ignoring: features that it accepts and doesn't do.
         broken: routes that answer 500.
         key: what it wants to be let in with; empty lets everybody in.
+        tokenizes: what it calls the text whose ids are wanted.
         requests: what it was asked: path and body.
     """
 
@@ -58,21 +59,25 @@ class FakeModel:
     ignoring: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
     key: str = KEY
-    delay: float = 0.0
+    tokenizes: str = "prompt"
     break_streams: bool = False
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
-    held: threading.Event | None = None
+    held: tuple[str, threading.Event] | None = None
     arrived: threading.Event = field(default_factory=threading.Event)
+
+    def hold(self, path: str) -> None:
+        """Answer nothing on a path until the server is closed; ``arrived`` says that somebody waits there."""
+        self.held = (path, threading.Event())
 
     def answer(self, method: str, path: str, headers: dict[str, str], raw: bytes) -> Reply:
         """Answer one request."""
         body = json.loads(raw) if raw else {}
         self.requests.append((path, body))
         self.headers.append(headers)
-        self.arrived.set()
-        if self.held is not None:
-            self.held.wait(60)
+        if self.held is not None and self.held[0] == path:
+            self.arrived.set()
+            self.held[1].wait()
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if self.key and self.key not in (bearer, headers.get("x-api-key")):
             return error(401, "wrong key")
@@ -83,7 +88,7 @@ class FakeModel:
             "/v1/messages": self._messages,
             "/v1/responses": self._responses,
             "/generate": self._generate,
-            "/tokenize": lambda _body: Reply(body={"tokens": [1]}),
+            "/tokenize": self._tokenize,
             "/health": lambda _body: Reply(body={"status": "ok"}),
             "/metrics": lambda _body: Reply(body={}),
         }
@@ -191,6 +196,9 @@ class FakeModel:
         output = [{"type": "message", "content": [part]}]
         return Reply(body={"id": "resp_1", "model": MODEL, "status": "completed", "output": output, "usage": counted})
 
+    def _tokenize(self, body: dict[str, Any]) -> Reply:
+        return Reply(body={"tokens": [1]}) if self.tokenizes in body else error(400, "no text")
+
     def _generate(self, _body: dict[str, Any]) -> Reply:
         return Reply(body={"text": " x", "meta_info": {"output_token_logprobs": [[-0.1, 7, None]]}})
 
@@ -215,7 +223,7 @@ class FakeModel:
             yield f"http://127.0.0.1:{server.server_port}/v1"
         finally:
             if self.held is not None:
-                self.held.set()
+                self.held[1].set()
             server.shutdown()
             server.server_close()
             thread.join()

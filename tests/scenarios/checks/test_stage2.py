@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -114,22 +113,11 @@ def test_an_agent_that_never_returns_is_cut_and_shown_where_it_waits(
 
 
 def test_an_agent_that_waits_for_the_model_is_told_so(check: Checker) -> None:
-    check.model.held = __import__("threading").Event()
-    # Stage 2 asks for the models first; those must be answered.
-    answer = check.model.answer
-
-    def hold_chats_only(method: str, path: str, headers: dict[str, str], raw: bytes) -> Any:
-        held, check.model.held = check.model.held, None if path == "/v1/models" else check.model.held
-        try:
-            return answer(method, path, headers, raw)
-        finally:
-            check.model.held = held
-
-    check.model.answer = hold_chats_only  # type: ignore[method-assign]
+    check.model.hold("/v1/chat/completions")
     done = check.agent("WaitsForTheModel", "--timeout", "3")
     finding = done.findings["run.never-ends"]
     assert "1 call to the model under way" in finding["detail"], str(done)
-    assert "return await client.chat.completions.create" in finding["place"]["source"]
+    assert 'await kwargs["http_client"].post' in finding["place"]["source"]
     (call,) = [json.loads(line) for line in (done.folder / "stage2" / "calls.jsonl").read_text().splitlines()]
     assert call["abandoned"]
 
@@ -251,11 +239,9 @@ def test_an_agent_beside_modules_with_common_names_gets_its_own(check: Checker) 
 
 
 def test_ctrl_c_ends_the_agent_and_leaves_a_report(check: Checker) -> None:
-    running = check.start("--stage", "2", "--agent", f"{HERE / 'agents.py'}:WaitsForEver")
-    check.model.arrived.clear()
-    while not any(path.endswith("/chat/completions") for path, _ in check.model.requests):
-        assert check.model.arrived.wait(60)
-        check.model.arrived.clear()
+    check.model.hold("/v1/chat/completions")
+    running = check.start("--stage", "2", "--agent", f"{HERE / 'agents.py'}:WaitsForTheModel")
+    assert check.model.arrived.wait(120)
     children = psutil.Process(running.pid).children(recursive=True)
     assert children
     running.send_signal(signal.SIGINT)

@@ -110,6 +110,13 @@ def test_a_server_without_key_is_told() -> None:
     assert not run(FakeModel(key="")).failed
 
 
+def test_ids_of_a_text_are_found_under_either_name() -> None:
+    for name in ("prompt", "content"):
+        model = FakeModel(tokenizes=name)
+        assert name in by_id(run(model))["server.tokenize"].detail
+    assert by_id(run(FakeModel(tokenizes="neither")))["server.tokenize"].status == "absent"
+
+
 def test_a_base_url_without_v1_is_told() -> None:
     found = by_id(run(FakeModel(), base_url="http://fake"))
     assert found["server.models"].status == "warn"

@@ -105,17 +105,17 @@ def test_a_fingerprint_that_fails_is_no_reason_to_lose_a_report(root: Path) -> N
     assert json.loads((folder.path / "environment.json").read_text()) == {"not gathered": "no Docker"}
 
 
-def failing_with(code: int, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def failing_with(code: int, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
     def fail(*_args: Any, **_kwargs: Any) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(os, name, fail)
+    monkeypatch.setattr(owner, name, fail)
 
 
 def test_a_full_disk_is_told_and_leaves_nothing_half_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder.create(root, "check")
     folder.write_json("a.json", {"old": 1})
-    failing_with(errno.ENOSPC, monkeypatch, "fsync")
+    failing_with(errno.ENOSPC, monkeypatch, os, "fsync")
     with pytest.raises(NoSpace) as caught:
         folder.write_json("a.json", {"new": 2})
     assert caught.value.exit_code == 3
@@ -125,7 +125,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_written(root: Path, monkeyp
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
 def test_a_folder_that_may_not_be_written_is_told(root: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    failing_with(code, monkeypatch, "mkdir")
+    failing_with(code, monkeypatch, Path, "mkdir")
     with pytest.raises(RunsNotWritable) as caught:
         RunFolder.create(root, "check")
     assert os.strerror(code) in caught.value.what
