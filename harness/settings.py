@@ -21,22 +21,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError, field_validator
 
 from harness.errors import BadSetting
+from harness.places import home as home
+from harness.places import in_container as in_container
 
 Engine = Literal["llamacpp", "vllm", "sglang", "external"]
 Origin = Literal["flag", "make", "environment", "drydock.env", "default"]
-
-
-def home() -> Path:
-    """The clone this harness belongs to, where ``compose.yaml`` lies; else here; ``DRYDOCK_HOME`` wins."""
-    if value := os.environ.get("DRYDOCK_HOME"):
-        return Path(value)
-    clone = Path(__file__).resolve().parent.parent
-    return clone if (clone / "compose.yaml").is_file() else Path.cwd()
-
-
-def in_container() -> bool:
-    """Whether this process runs in a container of ours, where a verb has nothing to hand on to."""
-    return bool(os.environ.get("DRYDOCK_IN_CONTAINER"))
 
 
 class Settings(BaseModel):

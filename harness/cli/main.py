@@ -62,13 +62,8 @@ def cli() -> None:
     """Find out why an agent, a rollout or a training run misbehaves."""
 
 
-def main() -> None:
-    """Run the command and leave with its exit code (0 fine, 1 not fine, 2 wrong usage, 3 environment not fit)."""
-    sys.exit(run(sys.argv[1:]))
-
-
 def run(arguments: list[str]) -> int:
-    """Run one command; returns its exit code and never raises.
+    """Run one command; returns its exit code (0 fine, 1 not fine, 2 wrong usage, 3 environment not fit), never raises.
 
     With ``--json`` an error is one JSON document on standard output as well, so that machines need not read prose.
     """
@@ -117,7 +112,3 @@ def _keep_traceback(arguments: list[str]) -> Path | None:
     except OSError:
         return None
     return path
-
-
-if __name__ == "__main__":
-    main()

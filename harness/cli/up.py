@@ -7,9 +7,11 @@ from typing import Any
 import click
 
 from harness import console
+from harness.cli.already import ending
 from harness.cli.options import json_option, setting_option
-from harness.settings import environment_name, load_settings
-from harness.stack.summary import describe, next_commands, rows
+from harness.settings import load_settings
+from harness.stack.remembering import notes
+from harness.stack.summary import describe, rows
 from harness.stack.up import up
 
 
@@ -24,8 +26,8 @@ def command(**flags: Any) -> None:
     settings = load_settings(flags)
     if settings.json_output:
         console.to_stderr()
-    for field, value in settings.changed().items():
-        console.note(f"{environment_name(field)}={value} (from {settings.origin(field)})")
+    for text in notes(settings):
+        console.note(text)
     result = up(settings)
     if settings.json_output:
         facts = describe(result.plan, result.names)
@@ -34,12 +36,4 @@ def command(**flags: Any) -> None:
             {"changed": result.changed, "seconds": round(result.seconds, 2), **facts, "services": services}
         )
         return
-    if result.changed:
-        console.ok(f"up in {result.seconds:.1f} s ({', '.join(result.changed)})")
-    else:
-        console.ok(f"everything is up already; nothing was changed ({result.seconds:.1f} s)")
-    console.line()
-    console.table(["", ""], rows(result.plan, result.names))
-    console.line()
-    for text in next_commands():
-        console.mend(text)
+    ending(result.changed, result.seconds, rows(result.plan, result.names))

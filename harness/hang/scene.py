@@ -16,6 +16,8 @@ from harness.hang.standing import Progress, Standing
 from harness.hang.waits import COMMUNICATION, IDLE, JOINED, RUNNING, Wait
 
 _HALTED = ("T", "t")
+# What sets groups apart beside their stacks.
+_TELLING = ("role", "progress", "busy", "moves_bytes", "state", "on_file_lock", "listens", "wakes")
 # Where the kernel has a thread that waits for a lock on a file.
 _FILE_LOCK_CHANNELS = re.compile(r"flock|locks_lock|posix_lock|fcntl_setlk")
 # Names of functions whose program waits for something of its own; a service waits for others.
@@ -35,6 +37,7 @@ class Group:
         busy: used a core between the samples; None where that wasn't measured.
         on_file_lock: the kernel says that they wait for a lock on a file.
         listens: they have listening sockets.
+        wakes: an event loop that sleeps, and was woken up again and again between the samples.
         moves_bytes: read or wrote a good deal between the samples.
     """
 
@@ -46,6 +49,7 @@ class Group:
     state: str
     on_file_lock: bool = False
     listens: bool = False
+    wakes: bool = False
     members: list[Process] = field(default_factory=list)
 
     @property
@@ -244,29 +248,28 @@ def build(dump: Dump) -> Scene:
         if standing is None:
             unread.append(process)
             continue
-        progress = standings.progress(process)
-        busy, moving = standings.is_busy(process), standings.moves_bytes(process)
-        state = process.state if process.state in ("T", "t", "D") else ""
-        first = process.samples[0].threads if process.samples else ()
-        locked = bool(process.wchan and _FILE_LOCK_CHANNELS.search(process.wchan))
-        key = (
-            process.role,
-            process.threads,
-            first,
-            busy,
-            moving,
-            state,
-            locked,
-            process.listens,
-            _kind_of_command(process),
-        )
-        group = groups.get(key)
-        if group is None:
-            group = groups[key] = Group(process.role, standing, progress, busy, moving, state, locked, process.listens)
+        group = _group(process, standing)
+        key = (process.threads, _kind_of_command(process), *(getattr(group, name) for name in _TELLING))
+        group = groups.setdefault(key, group)
         group.members.append(process)
     inferred = _absent_ranks(dump)
     gone += [Process(id=f"rank{rank}", role="rank", rank=rank, missing=True) for rank in inferred]
     return Scene(dump, list(groups.values()), gone, {f"rank{rank}" for rank in inferred}, unread)
+
+
+def _group(process: Process, standing: Standing) -> Group:
+    """The group of one process; it joins another that is alike."""
+    return Group(
+        role=process.role,
+        standing=standing,
+        progress=standings.progress(process),
+        busy=standings.is_busy(process),
+        moves_bytes=standings.moves_bytes(process),
+        state=process.state if process.state in (*_HALTED, "D") else "",
+        on_file_lock=bool(process.wchan and _FILE_LOCK_CHANNELS.search(process.wchan)),
+        listens=process.listens,
+        wakes=standing.wait.kind == "loop" and standings.wakes(process),
+    )
 
 
 def _absent_ranks(dump: Dump) -> list[int]:

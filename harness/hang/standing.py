@@ -20,6 +20,7 @@ _IMPORTANCE: dict[str, float] = dict.fromkeys(COMMUNICATION, 10.0) | {
     "serve": 4, "launcher": 4, "loop": 4, "ray-idle": 3, "capacity": 2, "pool-idle": 0, "pool-helper": 0,
 }  # fmt: skip
 _BUSY_CPU, _BUSY_CPU_CROWDED = 0.5, 0.1
+_WAKING_SWITCHES, _WAKING_CPU = 2.0, 0.02
 _BUSY_BYTES = 1_000_000
 
 
@@ -143,6 +144,18 @@ def is_busy(process: Process) -> bool | None:
     stood = [of_threads(sample.threads) for sample in process.samples if sample.threads]
     always = all(standing is not None and standing.active for standing in stood)
     return share >= _BUSY_CPU or (always and share >= _BUSY_CPU_CROWDED)
+
+
+def wakes(process: Process) -> bool:
+    """Whether it was woken up again and again between the samples: an event loop that goes on, although it sleeps."""
+    pair = ends(process)
+    if pair is None:
+        return False
+    seconds = max(pair[1].at - pair[0].at, 0.001)
+    before, after = pair[0].switches, pair[1].switches
+    if before is not None and after is not None and (after - before) / seconds >= _WAKING_SWITCHES:
+        return True
+    return (cpu_share(process) or 0.0) >= _WAKING_CPU
 
 
 def moves_bytes(process: Process) -> bool:

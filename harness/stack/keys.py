@@ -7,23 +7,7 @@ import secrets
 from pathlib import Path
 
 from harness.errors import EnvironmentUnfit
-from harness.settings import Settings
 from harness.stack.plan import Plan
-
-
-def folder(settings: Settings) -> Path:
-    """Where the keys lie."""
-    return settings.state_dir / "secrets"
-
-
-def api_key(settings: Settings) -> str | None:
-    """The key of the server that agents talk to, None before the first `up`."""
-    return _read(folder(settings) / "api_key")
-
-
-def ray_token(settings: Settings) -> str | None:
-    """The token of Ray's dashboard and API, None before the first `up`."""
-    return _read(folder(settings) / "ray_token")
 
 
 def ensure(plan: Plan) -> Path:
@@ -36,7 +20,7 @@ def ensure(plan: Plan) -> Path:
         EnvironmentUnfit: the folder can't be written.
     """
     settings = plan.settings
-    place = folder(settings)
+    place = plan.keys
     given = settings.openai_api_key.get_secret_value() if settings.openai_api_key else ""
     hub = settings.hf_token.get_secret_value() if settings.hf_token else ""
     wanted = {

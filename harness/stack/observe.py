@@ -1,6 +1,6 @@
 """How the stack is: what the engine says of each container, and what each service answers when it is asked.
 
-Gathering is in :func:`look`; :func:`judge` decides and is pure.
+Gathering is in :func:`look`; :func:`judge` decides and is pure. Light imports only: a warm `up` is made of this.
 """
 
 from __future__ import annotations
@@ -10,18 +10,42 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from harness import docker_engine
 from harness.docker_engine import Container
-from harness.settings import Settings
-from harness.stack import keys
-from harness.stack.plan import Plan
 
 Condition = Literal["ok", "starting", "missing", "created", "exited", "paused", "stopped", "unhealthy"]
 
 # A probe must not hold up a warm `up`; what answers later than this is looked at again, or is wedged.
 PROBE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What there should be, and how it is asked.
+
+    Attributes:
+        services: Compose service to the number of its containers.
+        ray_nodes: nodes that Ray's head should count.
+        port, dashboard_port: on this machine's 127.0.0.1.
+        keys: folder of the key files.
+    """
+
+    project: str
+    services: dict[str, int]
+    ray_nodes: int
+    port: int
+    dashboard_port: int
+    keys: str
+
+    def key(self, name: str) -> str:
+        """A key by its file's name, "" where it isn't there."""
+        try:
+            return Path(self.keys, name).read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
 
 
 @dataclass(frozen=True)
@@ -63,20 +87,18 @@ class Service:
         }
 
 
-def look(client: Any, plan: Plan) -> list[Service]:
-    """Gather: every service of the plan, and those that run without being in it (expected 0)."""
-    settings = plan.settings
+def look(client: Any, expected: Expected) -> list[Service]:
+    """Gather: every service that should be there, and those that run without being expected (expected 0)."""
     with ThreadPoolExecutor(max_workers=3) as pool:
-        listing = pool.submit(docker_engine.containers, client, settings.project)
-        answers = {
-            "inference": pool.submit(ask_server, plan) if "inference" in plan.services else None,
-            "ray-head": pool.submit(ask_ray, settings, plan.ray_nodes),
-        }
+        listing = pool.submit(docker_engine.containers, client, expected.project)
+        answers = {"ray-head": pool.submit(ask_ray, expected)}
+        if "inference" in expected.services:
+            answers["inference"] = pool.submit(ask_server, expected)
         found = listing.result()
-        said = {name: future.result() if future else None for name, future in answers.items()}
-    names = sorted(set(plan.services) | {c.service for c in found})
+        said = {name: future.result() for name, future in answers.items()}
+    names = sorted(set(expected.services) | {c.service for c in found})
     return [
-        judge(name, plan.services.get(name, 0), tuple(c for c in found if c.service == name), said.get(name))
+        judge(name, expected.services.get(name, 0), tuple(c for c in found if c.service == name), said.get(name))
         for name in names
     ]
 
@@ -116,15 +138,15 @@ def _exit_reason(code: int) -> str:
     return f"exit code {code}"
 
 
-def ask_server(plan: Plan) -> Answer:
+def ask_server(expected: Expected) -> Answer:
     """Ask the inference server whether tokens flow; its key is read from the key file."""
-    key = keys.api_key(plan.settings)
-    url = f"http://127.0.0.1:{plan.settings.port}/health"
+    url = f"http://127.0.0.1:{expected.port}/health"
+    key = expected.key("api_key")
     status, body, reason = _get(url, {"Authorization": f"Bearer {key}"} if key else {})
     if status == 200:
         return Answer(True, "generates tokens")
     if status is None:
-        return Answer(False, f"no answer on port {plan.settings.port}: {reason}", refused=True)
+        return Answer(False, f"no answer on port {expected.port}: {reason}", refused=True)
     said = ""
     try:
         value = json.loads(body)
@@ -134,13 +156,13 @@ def ask_server(plan: Plan) -> Answer:
     return Answer(False, f"HTTP {status} {said}".strip())
 
 
-def ask_ray(settings: Settings, nodes: int) -> Answer:
+def ask_ray(expected: Expected) -> Answer:
     """Ask Ray's dashboard how many nodes are alive."""
-    token = keys.ray_token(settings)
-    url = f"http://127.0.0.1:{settings.dashboard_port}/nodes?view=summary"
+    url = f"http://127.0.0.1:{expected.dashboard_port}/nodes?view=summary"
+    token = expected.key("ray_token")
     status, body, reason = _get(url, {"Authorization": f"Bearer {token}"} if token else {})
     if status is None:
-        return Answer(False, f"no answer on port {settings.dashboard_port}: {reason}", refused=True)
+        return Answer(False, f"no answer on port {expected.dashboard_port}: {reason}", refused=True)
     if status != 200:
         return Answer(False, f"dashboard answers HTTP {status}")
     try:
@@ -148,7 +170,7 @@ def ask_ray(settings: Settings, nodes: int) -> Answer:
         alive = sum(1 for node in summary if node["raylet"].get("state") == "ALIVE")
     except (ValueError, KeyError, TypeError):
         return Answer(False, "dashboard answers something that is no list of nodes")
-    return Answer(alive >= nodes, f"{alive} of {nodes} nodes")
+    return Answer(alive >= expected.ray_nodes, f"{alive} of {expected.ray_nodes} nodes")
 
 
 def _get(url: str, headers: dict[str, str]) -> tuple[int | None, bytes, str]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from harness.errors import BadSetting
 from harness.settings import Settings
+from harness.stack.observe import Expected
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "0.0.0.0"}
 
@@ -58,6 +59,23 @@ class Plan:
     @property
     def external(self) -> bool:
         return self.settings.engine == "external"
+
+    @property
+    def keys(self) -> Path:
+        """The folder of the key files."""
+        return self.settings.state_dir / "secrets"
+
+    @property
+    def expected(self) -> Expected:
+        """What there should be once this plan is carried out."""
+        return Expected(
+            project=self.settings.project,
+            services=self.services,
+            ray_nodes=self.ray_nodes,
+            port=self.settings.port,
+            dashboard_port=self.settings.dashboard_port,
+            keys=str(self.keys),
+        )
 
 
 def make_plan(settings: Settings) -> Plan:

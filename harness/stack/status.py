@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.settings import Settings
 from harness.stack import observe
+from harness.stack.already import fine
 from harness.stack.observe import Service
 from harness.stack.plan import Plan, make_plan
 from harness.stack.summary import describe
@@ -31,7 +32,7 @@ class Status:
 
     @property
     def fine(self) -> bool:
-        return all(s.condition == "ok" and s.expected == len(s.containers) for s in self.services)
+        return fine(self.services)
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -46,7 +47,7 @@ def status(client: Any, settings: Settings) -> Status:
     that `up` was given counts, except for what this call sets itself.
     """
     plan, names = recall(settings)
-    return Status(plan, names, observe.look(client, plan))
+    return Status(plan, names, observe.look(client, plan.expected))
 
 
 def remember(plan: Plan, names: tuple[str, ...]) -> None:

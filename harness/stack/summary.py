@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.stack import keys
 from harness.stack.plan import Plan
 
 
@@ -18,7 +17,7 @@ def describe(plan: Plan, names: tuple[str, ...]) -> dict[str, Any]:
         "models": list(names),
         "engine": settings.engine,
         "dashboard": f"http://127.0.0.1:{settings.dashboard_port}",
-        "keys": str(keys.folder(settings)),
+        "keys": str(plan.keys),
         "workspace": str(settings.workspace),
     }
 
@@ -36,13 +35,3 @@ def rows(plan: Plan, names: tuple[str, ...]) -> list[list[str]]:
         ["Ray dashboard", f"{facts['dashboard']}   (token: {facts['keys']}/ray_token)"],
         ["workspace", f"{facts['workspace']}   (/workspace in the containers)"],
     ]
-
-
-def next_commands() -> list[str]:
-    """The three commands that people type next."""
-    commands = {
-        "make check": "check the sample agent, or yours: AGENT=my_agent.py:MyAgent",
-        "make shell": "a shell in the dev container",
-        "make run CMD='python train.py'": "a training that joins this Ray cluster",
-    }
-    return [f"{command:<32} # {text}" for command, text in commands.items()]

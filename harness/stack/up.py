@@ -13,9 +13,11 @@ from harness.docker_engine import Compose, Container
 from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed
 from harness.settings import Settings
 from harness.stack import guard, heal, keys, observe, rendering, weights
+from harness.stack.already import fine
 from harness.stack.images import ensure_images
 from harness.stack.observe import Service
 from harness.stack.plan import Plan, make_plan
+from harness.stack.remembering import write_record
 from harness.stack.status import remember
 
 # What the last lines of a failing service say about the mend; the first that fits is shown.
@@ -80,13 +82,15 @@ def up(settings: Settings) -> Result:
         )
         compose = rendering.compose_for(plan)
         stamp = rendering.stamp(compose, values)
-        before = observe.look(client, plan)
+        before = observe.look(client, plan.expected)
         names = served.names if served else (settings.model,)
-        if _applied(settings) == stamp and all(_fine(service) for service in before):
+        if _applied(settings) == stamp and fine(before):
+            write_record(plan, served, names)
             return Result(plan, (), before, names, time.monotonic() - started)
         _prepare_folders(plan)
         changed = _apply(client, plan, compose, values, before, stamp, names)
         services = wait_ready(client, plan)
+        write_record(plan, served, names)
     return Result(plan, changed, services, names, time.monotonic() - started)
 
 
@@ -128,7 +132,7 @@ def wait_ready(client: Any, plan: Plan) -> list[Service]:
     started = time.monotonic()
     with console.step("waiting until everything answers") as step:
         while True:
-            services = observe.look(client, plan)
+            services = observe.look(client, plan.expected)
             for service in services:
                 if service.condition in ("exited", "stopped", "paused"):
                     raise _failed(client, service, f"The service `{service.name}` {_verb(service)}: {service.detail}.")
@@ -147,10 +151,6 @@ def wait_ready(client: Any, plan: Plan) -> list[Service]:
             time.sleep(POLL_SECONDS)
         step.text = "ready: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in ready.items())
     return services
-
-
-def _fine(service: Service) -> bool:
-    return service.condition == "ok" and service.expected == len(service.containers)
 
 
 def _verb(service: Service) -> str:

@@ -60,9 +60,9 @@ def gather_services(context: Context) -> list[Service]:
     from harness.stack import observe
 
     plan, client = _plan(context.settings), context.engine().client
-    answers: dict[str, Callable[[], Answer]] = {"ray-head": lambda: observe.ask_ray(plan.settings, plan.ray_nodes)}
+    answers: dict[str, Callable[[], Answer]] = {"ray-head": lambda: observe.ask_ray(plan.expected)}
     if "inference" in plan.services:
-        answers["inference"] = lambda: observe.ask_server(plan)
+        answers["inference"] = lambda: observe.ask_server(plan.expected)
     found = docker_engine.containers(client, plan.settings.project)
     if not found:
         return []
@@ -267,15 +267,13 @@ def _keys(context: Context) -> list[Finding]:
     if not context.runs_stacks:
         return []
     try:
-        from harness.stack import keys
-
         plan = _plan(context.settings)
     except ImportError:
         return []  # what is missing is said under Docker
     except DrydockError as error:
         return [of_error(error, "note")]
     up = any(project == plan.settings.project for _, project in context.engine().published.values())
-    return decide_keys(gather_keys(keys.folder(plan.settings)), plan.uid, up=up)
+    return decide_keys(gather_keys(plan.keys), plan.uid, up=up)
 
 
 CHECKS = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, logged, named, say
 from harness.hang.scene import Group, Scene, count
-from harness.hang.waits import COLLECTIVE, RUNNING
+from harness.hang.waits import COLLECTIVE, COMMUNICATION, RUNNING
 
 
 def ray_resources(scene: Scene) -> Iterable[Finding]:
@@ -58,8 +58,9 @@ def ray_wait(scene: Scene) -> Iterable[Finding]:
     elif any(group.moved for group in working):
         yield Finding("ray-wait", 0.45, named(working), [*evidence, f"At work for it: {say(working)}."], "slow")
     else:
-        # It waits for what the others do: they are to be explained, not this.
-        yield Finding("ray-wait", 0.4, named(working), evidence)
+        # It waits for what the others do: where rules of their own explain these, this says nothing new.
+        score = 0.4 if any(group.kind in COMMUNICATION for group in working) else 0.57
+        yield Finding("ray-wait", score, named(working), [*evidence, f"At work for it: {say(working)}."])
 
 
 def _receivers_without_sender(scene: Scene) -> list[Group]:

@@ -80,6 +80,9 @@ def lost_await(scene: Scene) -> Iterable[Finding]:
             yield Finding("async-lost", 0.89, who, [*evidence, *chains[:4]])
         elif scene.joined and group in scene.off:
             yield Finding("async-lost", 0.83, who, [*evidence, f"The others wait: {say(scene.joined)}."])
+        elif group.wakes or any(other.moved for other in scene.groups):
+            alive = "But it is woken up again and again." if group.wakes else "But others get on meanwhile."
+            yield Finding("async-lost", 0.41, who, [*evidence, alive])
         elif group.works:
             yield Finding("async-lost", 0.68, who, evidence)
             if scene.of_role("server") or scene.having("engine-idle", "engine-poll"):

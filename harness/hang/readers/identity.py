@@ -26,7 +26,8 @@ _LAUNCHER_COMMANDS = re.compile(
 )
 _RAY_WORKER = re.compile(r"^ray::|default_worker\.py")
 _RAY_SYSTEM = re.compile(
-    r"/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent|ray::DashboardAgent"
+    r"/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent"
+    r"|^ray::(?:Dashboard\w*|RuntimeEnvAgent|LogMonitor|IDLE_SpillWorker|IDLE_RestoreWorker)"
 )
 
 
@@ -95,7 +96,7 @@ def role_by_command(command: str) -> Role:
 
 def is_system(command: str) -> bool:
     """Ray's own services: they wait by design and say nothing of a hang."""
-    return bool(_RAY_SYSTEM.search(command)) and not command.startswith("ray::")
+    return bool(_RAY_SYSTEM.search(command))
 
 
 def name_all(processes: list[Process]) -> None:
@@ -108,9 +109,10 @@ def name_all(processes: list[Process]) -> None:
     for process in processes:
         parent = by_pid.get(process.ppid)
         if process.role == "" and process.rank is None and parent is not None and parent is not process:
-            # Ranks that their script started itself are ranks, not helpers.
+            # Ranks that their script started itself are no helpers; nor are Ray's workers, but what these start is.
             ranks = any(_looks_distributed(sibling) for sibling in siblings[process.ppid])
-            process.role = "" if ranks or _leads(parent) else "child"
+            own_worker = _RAY_WORKER.search(process.command) and not _RAY_WORKER.search(parent.command)
+            process.role = "" if ranks or own_worker or _leads(parent) else "child"
         if process.role == "":
             process.role = "rank" if process.rank is not None else role_by_command(process.command)
     taken = {process.id for process in processes if process.id and process.role != "child"}

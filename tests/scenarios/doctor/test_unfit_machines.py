@@ -89,7 +89,7 @@ def test_without_the_packages_of_the_stack_everything_else_is_looked_at(stack: S
     without = (
         "import sys\n"
         "for name in ('docker', 'filelock', 'huggingface_hub'): sys.modules[name] = None\n"
-        "from harness.cli.main import main\n"
+        "from harness.cli.entry import main\n"
         "main()\n"
     )
     done = subprocess.run(
