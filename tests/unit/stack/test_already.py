@@ -48,20 +48,18 @@ def test_a_variable_that_does_not_count_changes_nothing(tmp_path: Path) -> None:
     assert find(tmp_path, {**ASKED, "EDITOR": "vi"}) is not None
 
 
-def test_whatever_changed_among_what_was_looked_at_counts(tmp_path: Path) -> None:
-    changes = {
-        "a file was edited": lambda: (tmp_path / "harness" / "up.py").write_text("22"),
-        "a file came": lambda: (tmp_path / "harness" / "new.py").write_text(""),
-        "a file that was not there came": lambda: (tmp_path / "drydock.env").write_text("MODEL=x"),
-        "a file went": lambda: (tmp_path / "harness" / "up.py").unlink(),
-    }
-    path = record(tmp_path)
-    text = path.read_text()
-    for what, change in changes.items():
-        path.write_text(text)
-        assert change is not None
-        change()
-        assert find(tmp_path, ASKED) is None, what
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("harness/up.py", "22"), ("harness/new.py", ""), ("drydock.env", "MODEL=x"), ("harness/up.py", None)],
+    ids=["edited", "new", "new where there was none", "gone"],
+)
+def test_whatever_changed_among_what_was_looked_at_counts(tmp_path: Path, name: str, text: str | None) -> None:
+    record(tmp_path)
+    if text is None:
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_text(text)
+    assert find(tmp_path, ASKED) is None
 
 
 def test_no_secret_is_kept(tmp_path: Path) -> None:
