@@ -55,9 +55,13 @@ class Workshop:
         return Recipe("small", self.base.reference, self.base.id, entries_for(catalogue, SMALL))
 
     def build(self, **changed: Any) -> BuiltImage:
-        """Build it with this machine's configuration as it is now."""
+        """Build it with this machine's configuration as it is now, some settings changed."""
+        return self.build_with([], **changed)
+
+    def build_with(self, wheels: list[Path], **changed: Any) -> BuiltImage:
+        """The same with wheels in the build."""
         settings = self.settings.model_copy(update=changed)
-        return build(self.client, settings, self.recipe(), read_host_config(settings), [], "the small image")
+        return build(self.client, settings, self.recipe(), read_host_config(settings), wheels, "the small image")
 
 
 @pytest.fixture

@@ -1,0 +1,101 @@
+"""What did not change is not built; what was built goes without a trace, and what others built stays."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.stack.images import remove_build_cache, remove_images
+from harness.stack.images.build import existing
+from harness.stack.images.ledger import read_records
+from tests.scenarios.images.conftest import Workshop
+from tests.support.package_servers import write_wheel
+
+OTHER = "somebody-elses/image:1"
+
+
+@pytest.fixture(autouse=True)
+def _small_image_without_packages(workshop: Workshop) -> None:
+    """Steps of each sort, and none that fetches anything."""
+    (workshop.clone / "docker/locks/small.txt").write_text("")
+    (workshop.clone / "docker/small/Dockerfile").write_text(
+        "ARG BASE\nFROM ${BASE}\nARG WORD=x\n"
+        "RUN --mount=type=bind,source=build,target=/mnt/build ls /mnt/build && echo ${WORD} >/word\n"
+        "COPY note.txt /note.txt\nWORKDIR /some/where\n"
+    )
+
+
+@pytest.fixture
+def other_build(workshop: Workshop, tmp_path: Path) -> Iterator[set[str]]:
+    """An image that somebody else builds on the same base; gives the ids of its cache records."""
+    before = {record.id for record in read_records(workshop.client)}
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "note.txt").write_text("theirs")
+    (folder / "Dockerfile").write_text(
+        f"FROM {workshop.base.reference}\nRUN echo theirs >/theirs\nCOPY note.txt /note.txt\n"
+    )
+    subprocess.run(
+        ["docker", "buildx", "--builder", "default", "build", "--load", "-t", OTHER, str(folder)],
+        check=True,
+        capture_output=True,
+    )
+    yield {record.id for record in read_records(workshop.client)} - before
+    workshop.client.images.remove(OTHER)
+
+
+def test_a_change_makes_another_tag_and_the_old_image_is_found_again(workshop: Workshop) -> None:
+    first = workshop.build()
+    assert existing(workshop.client, workshop.recipe().tag(workshop.settings.namespace)) is not None
+    (workshop.clone / "docker/small/note.txt").write_text("second")
+    assert existing(workshop.client, workshop.recipe().tag(workshop.settings.namespace)) is None
+    second = workshop.build()
+    assert second.reference != first.reference
+    (workshop.clone / "docker/small/note.txt").write_text("first")
+    found = existing(workshop.client, workshop.recipe().tag(workshop.settings.namespace))
+    assert found is not None
+    assert found.id == first.id
+
+
+def test_clean_removes_our_images_and_all_our_cache_and_nothing_of_anybody_elses(
+    workshop: Workshop, other_build: set[str]
+) -> None:
+    client, settings = workshop.client, workshop.settings
+    before = {record.id for record in read_records(client)}
+    assert other_build
+    image = workshop.build()
+    made = {record.id for record in read_records(client)} - before
+    assert len(made) >= 5  # definition, context, command, file, working directory
+
+    assert remove_images(client, settings) == [image.reference]
+    removed = remove_build_cache(client, settings)
+
+    after = {record.id for record in read_records(client)}
+    assert made & after == set()
+    assert before - after == set()
+    assert (removed.records, removed.undecided) == (len(made), 0)
+    assert client.images.list(filters={"label": f"dev.drydock.namespace={settings.namespace}"}) == []
+    assert client.images.get(OTHER)
+    assert client.images.get(workshop.base.id)
+
+
+def test_a_second_clean_has_nothing_to_do(workshop: Workshop) -> None:
+    workshop.build()
+    remove_images(workshop.client, workshop.settings)
+    remove_build_cache(workshop.client, workshop.settings)
+    assert remove_images(workshop.client, workshop.settings) == []
+    assert remove_build_cache(workshop.client, workshop.settings).records == 0
+
+
+def test_wheels_lie_in_the_context_but_not_in_the_image(workshop: Workshop, tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path, "smalllib", "1", "ANSWER = 42\n")
+    dockerfile = workshop.clone / "docker/small/Dockerfile"
+    dockerfile.write_text(
+        dockerfile.read_text() + "RUN --mount=type=bind,source=wheels,target=/wheels ls /wheels >/list; rm -rf /tmp/*\n"
+    )
+    image = workshop.build_with([wheel])
+    assert workshop.client.containers.run(image.id, ["cat", "/list"], remove=True).decode().split() == [wheel.name]
+    assert workshop.client.containers.run(image.id, ["ls", "/wheels"], remove=True) == b""
