@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from harness.hang.causes.finding import Finding, logged, named, say
 from harness.hang.grouping import divergence, names
 from harness.hang.scene import Group, Scene, count, ids
-from harness.hang.waits import RUNNING
+from harness.hang.waits import COLLECTIVE, RUNNING
 
 # Waits of a late one that other rules explain.
 _OTHER_WAITS = frozenset(
@@ -52,6 +52,8 @@ def straggler(scene: Scene) -> Iterable[Finding]:
 def _ahead(scene: Scene, late: list[Group], evidence: list[str]) -> Iterable[Finding]:
     """One that has passed the call in which the others wait isn't late: it has left something out."""
     waiting = max(scene.waiting, key=len)
+    if waiting.kind not in COLLECTIVE:
+        return
     ahead = []
     for group in late:
         shared = divergence(group.wait.clean, waiting.wait.clean)
