@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.stack.images import remove_build_cache, remove_images
@@ -99,3 +104,27 @@ def test_wheels_lie_in_the_context_but_not_in_the_image(workshop: Workshop, tmp_
     image = workshop.build_with([wheel])
     assert workshop.client.containers.run(image.id, ["cat", "/list"], remove=True).decode().split() == [wheel.name]
     assert workshop.client.containers.run(image.id, ["ls", "/wheels"], remove=True) == b""
+
+
+def test_ctrl_c_ends_the_build_and_leaves_nothing_in_the_way(workshop: Workshop) -> None:
+    dockerfile = workshop.clone / "docker/small/Dockerfile"
+    whole = dockerfile.read_text()
+    dockerfile.write_text(whole + "RUN echo now it waits; exec sleep 600\n")
+    reference = workshop.recipe().tag(workshop.settings.namespace)
+    builds = workshop.settings.state_dir / "builds"
+    log = builds / f"small-{reference.rpartition(':')[2]}.log"
+
+    def interrupt() -> None:
+        while not (log.is_file() and "\nnow it waits\n" in log.read_text()):
+            time.sleep(0.05)
+        # To this process alone; a terminal would send it to the build as well.
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        workshop.build()
+    assert [child.name() for child in psutil.Process().children(recursive=True) if "docker" in child.name()] == []
+    assert list(builds.glob("context-*")) == []
+    assert existing(workshop.client, reference) is None
+    dockerfile.write_text(whole)
+    assert workshop.build().fresh
