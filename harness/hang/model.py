@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+_COMPILED = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".S", ".rs")
+
 Role = Literal["rank", "child", "driver", "server", "worker", "launcher", ""]
 
 
@@ -32,8 +34,8 @@ class Frame(NamedTuple):
 
     @property
     def is_native(self) -> bool:
-        """Whether this is compiled code: its file is a library or isn't known."""
-        return not self.file or ".so" in self.file
+        """Whether this is compiled code: its file is a library, a source of one, or isn't known."""
+        return not self.file or ".so" in self.file or self.file.endswith(_COMPILED)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.file}:{self.line})" if self.line else f"{self.name} ({self.file})"

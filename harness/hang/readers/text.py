@@ -70,7 +70,7 @@ class TextReader:
         rank: int | None = None
         pid = 0
         if line[:1] in "[(" and (match := _PREFIX.match(line)):
-            prefix = match[0]
+            prefix = match[0].rstrip()
             rank = int(match[1]) if match[1] else None
             pid = int(match[3]) if match[3] else 0
             line = line[match.end() :]
