@@ -80,6 +80,7 @@ class _Table:
     """The parsed table."""
 
     def __init__(self, data: dict[str, Any]) -> None:
+        self.bare_files = frozenset(row["file"].rpartition("/")[2] for row in data["waits"] if row.get("bare"))
         self.calls: dict[str, list[tuple[str, str, bool]]] = {}
         self.native: list[tuple[str, str, str]] = []
         for row in data["waits"]:
@@ -147,7 +148,8 @@ def is_wrapper(frame: Frame) -> bool:
 def is_plumbing(frame: Frame) -> bool:
     """Whether this is a library's or the interpreter's own code rather than code that somebody would look into."""
     table = _table()
-    return frame.is_native or frame.file in table.plumbing_files or frame.file.startswith(table.plumbing_packages)
+    known_files = frame.file in table.plumbing_files or frame.file in table.bare_files
+    return frame.is_native or known_files or frame.file.startswith(table.plumbing_packages)
 
 
 @lru_cache(maxsize=65536)

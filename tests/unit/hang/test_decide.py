@@ -1,0 +1,193 @@
+"""What the rules make of a dump, and how sure they may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.hang.decide import diagnose
+from harness.hang.model import Hint, Recorded, Recording, Sample, Task, Thread
+from tests.unit.hang.build import C10D, collective, dump, frame, process, sampled, thread
+
+LATE = thread("prepare data.py:7", "step train.py:9", "<module> train.py:99")
+IDLE_ACTOR = thread("main_loop ray/_private/worker.py:949", "<module> ray/_private/workers/default_worker.py:289")
+IDLE_SERVER = thread(
+    "select selectors.py:468",
+    "_run_once asyncio/base_events.py:1884",
+    "run_forever asyncio/base_events.py:607",
+    "run uvicorn/server.py:66",
+)
+
+
+def test_one_sample_of_stacks_is_never_certain() -> None:
+    verdict = diagnose(
+        dump(process(collective(), id="rank0"), process(LATE, id="rank1"), process(collective(), id="rank2"))
+    )
+    assert (verdict.state, verdict.cause, verdict.confidence, verdict.laggards) == (
+        "hung",
+        "straggler",
+        "likely",
+        ["rank1"],
+    )
+    assert any("One sample" in note for note in verdict.notes)
+
+
+def test_two_samples_tell_slow_from_stuck() -> None:
+    moved = thread("encode data.py:3", "step train.py:9", "<module> train.py:99")
+    ranks = [sampled(collective(), collective(), id="rank0"), sampled(LATE, moved, cpu=3, id="rank1")]
+    verdict = diagnose(dump(*ranks))
+    assert (verdict.state, verdict.cause, verdict.laggards, verdict.hangs) == ("slow", "straggler", ["rank1"], False)
+    verdict = diagnose(dump(sampled(collective(), collective(), id="rank0"), sampled(LATE, LATE, id="rank1")))
+    assert (verdict.state, verdict.laggards) == ("hung", ["rank1"])
+
+
+def test_a_third_sample_that_moves_is_enough() -> None:
+    late = sampled(LATE, LATE, cpu=4, id="rank1")
+    late.samples.insert(1, Sample((thread("encode data.py:3", "<module> train.py:99"),), 2.5, cpu_seconds=3.0))
+    assert diagnose(dump(sampled(collective(), collective(), id="rank0"), late)).state == "slow"
+
+
+def test_everybody_at_the_same_line_is_undecided_until_something_else_tells() -> None:
+    ranks = [sampled(collective(), collective(), id=f"rank{rank}", pid=rank) for rank in range(4)]
+    verdict = diagnose(dump(*ranks))
+    assert (verdict.state, verdict.confidence, verdict.laggards) == ("hung", "undecided", [])
+    assert sorted(verdict.candidates) == ["network", "size-mismatch"]
+    assert "--locals" in verdict.next[0]
+    verdict = diagnose(dump(*ranks, recordings=[_recording(rank, 8) for rank in range(4)]))
+    assert verdict.cause == "network"
+    verdict = diagnose(dump(*ranks, recordings=[_recording(rank, 4 if rank == 3 else 8) for rank in range(4)]))
+    assert (verdict.cause, verdict.confidence, verdict.laggards) == ("size-mismatch", "certain", ["rank3"])
+    assert [row["ranks"] for row in verdict.recorder] == ["0-2", "3"]
+
+
+def _recording(rank: int, size: int, last: int = 5) -> Recording:
+    operation = Recorded("0", last, "all_reduce", f"[[{size}]] → [[{size}]]", "Float → Float", False, False)
+    return Recording(rank, [operation], {"0": [0, 1, 2, 3]}, {"0": last}, {"0": last - 1})
+
+
+def test_the_recorder_names_who_never_came_and_the_stack_says_why() -> None:
+    stopped = process(LATE, id="rank2", state="T")
+    ranks = [process(collective(), id=f"rank{rank}") for rank in (0, 1, 3)]
+    recordings = [_recording(rank, 8, last=4 if rank == 2 else 5) for rank in range(4)]
+    verdict = diagnose(dump(*ranks, stopped, recordings=recordings))
+    assert (verdict.cause, verdict.confidence, verdict.laggards) == ("stopped", "certain", ["rank2"])
+    assert any("lacks rank 2" in text for text in verdict.evidence)
+
+
+def test_a_rank_that_is_missing_is_named() -> None:
+    ranks = [process(collective(), id=f"rank{rank}") for rank in (0, 1, 3)]
+    verdict = diagnose(dump(*ranks, world_size=4))
+    assert (verdict.state, verdict.laggards) == ("hung", ["rank2"])
+    assert [(row.id, row.note) for row in verdict.processes][-1] == ("rank2", "expected, not found")
+
+
+def test_a_dump_of_few_ranks_of_many_calls_nobody_missing() -> None:
+    verdict = diagnose(dump(process(collective(), id="rank3"), process(collective(), id="rank900")))
+    assert not any(row.note for row in verdict.processes)
+
+
+@pytest.mark.parametrize(
+    ("fields", "cause", "confidence"),
+    [
+        ({"state": "Z"}, "dead-peer", "certain"),
+        ({"exit_code": -9}, "dead-peer", "certain"),
+        ({"exit_code": 0}, "exception-swallowed", "likely"),
+    ],
+)
+def test_a_rank_that_has_ended(fields: dict[str, Any], cause: str, confidence: str) -> None:
+    gone = process(id="rank1", **fields)
+    gone.samples = []
+    verdict = diagnose(dump(process(collective(), id="rank0"), gone, process(collective(), id="rank2")))
+    assert (verdict.cause, verdict.confidence, verdict.laggards) == (cause, confidence, ["rank1"])
+
+
+def test_a_traceback_in_the_log_of_the_one_that_left() -> None:
+    gone = process(id="rank1", exit_code=0, logs=["rank1.log"])
+    gone.samples = []
+    hints = [Hint("traceback", "ValueError: bad sample", source="rank1.log")]
+    verdict = diagnose(dump(process(collective(), id="rank0"), gone, hints=hints))
+    assert (verdict.cause, verdict.confidence) == ("exception-swallowed", "certain")
+    assert any("ValueError: bad sample" in text for text in verdict.evidence)
+
+
+@pytest.mark.parametrize("idle", [IDLE_ACTOR, IDLE_SERVER])
+def test_who_has_nothing_to_do_is_not_called_hung(idle: Thread) -> None:
+    alone = diagnose(dump(*(process(idle, id=f"worker:{pid}", role="worker", pid=pid) for pid in (1, 2))))
+    assert (alone.state, alone.cause, alone.hangs) == ("idle", "none", False)
+    beside = diagnose(
+        dump(sampled(LATE, thread("f a.py:1"), cpu=4, id="rank0"), process(idle, id="server", role="server"))
+    )
+    assert not beside.hangs
+
+
+def test_a_name_that_all_share_is_no_cleanup() -> None:
+    """A program whose main function is called cleanup trains in it as well."""
+    ranks = [process(collective("all_reduce", 10, "cleanup train.py:50"), id=f"rank{rank}") for rank in range(3)]
+    assert diagnose(dump(*ranks)).cause != "cleanup"
+    ranks[1] = process(
+        thread(f"barrier {C10D}:1", "__exit__ engine.py:3", "cleanup train.py:50", "<module> train.py:99"), id="rank1"
+    )
+    verdict = diagnose(dump(*ranks))
+    assert (verdict.cause, verdict.laggards) == ("cleanup", ["rank1"])
+
+
+def test_the_deciding_thread_need_not_be_the_main_one() -> None:
+    side = collective()
+    found = process(IDLE_ACTOR, Thread("AsyncIO", side.stack, False, False), id="rank0")
+    verdict = diagnose(dump(found, process(LATE, id="rank1")))
+    assert verdict.laggards == ["rank1"]
+    assert verdict.groups[0].kind == "collective"
+
+
+def test_helper_threads_and_wrappers_set_no_groups_apart() -> None:
+    monitor = thread("wait threading.py:331", "run tqdm/_monitor.py:60", name="Thread-4")
+    wrapped = thread(
+        f"all_reduce {C10D}:3000",
+        "wrapper torch/distributed/c10d_logger.py:81",
+        "step train.py:10",
+        "<module> train.py:99",
+    )
+    plain = thread(f"all_reduce {C10D}:3000", "step train.py:10", "<module> train.py:99")
+    verdict = diagnose(dump(process(wrapped, monitor, id="rank0"), process(plain, id="rank1")))
+    assert {group.coarse for group in verdict.groups} == {0}
+    assert sorted(verdict.candidates) == ["network", "size-mismatch"]
+
+
+def test_await_chains_are_shown() -> None:
+    loop = thread(
+        "select selectors.py:468", "_run_once asyncio/base_events.py:1884", "main app.py:3", "<module> app.py:9"
+    )
+    tasks = [Task("Task-1", (frame("rollout app.py:7"), frame("Semaphore.acquire asyncio/locks.py:387")))] * 3
+    verdict = diagnose(dump(sampled(loop, loop, id="driver", role="driver"), tasks={"driver": tasks}))
+    assert (verdict.cause, verdict.confidence, verdict.laggards) == ("async-lost", "certain", ["driver"])
+    assert any("3 tasks: rollout:7 > Semaphore.acquire:387" in text for text in verdict.evidence)
+
+
+def test_a_loop_that_is_woken_up_is_not_lost() -> None:
+    loop = thread("select selectors.py:468", "_run_once asyncio/base_events.py:1884", "run_agents app.py:3")
+    alive = sampled(loop, loop, id="driver", role="driver")
+    alive.samples[0].switches, alive.samples[1].switches = 100, 150
+    assert not diagnose(dump(alive)).hangs
+    alive.samples[1].switches = 101
+    assert diagnose(dump(alive)).cause == "async-lost"
+
+
+def test_finished_and_failed_jobs_do_not_hang() -> None:
+    ended = [process(id=f"rank{rank}", exit_code=code) for rank, code in ((0, 0), (1, 1))]
+    for one in ended:
+        one.samples = []
+    verdict = diagnose(dump(*ended))
+    assert (verdict.state, verdict.hangs, verdict.laggards) == ("done", False, ["rank1"])
+
+
+def test_next_steps_name_the_process_to_look_at() -> None:
+    verdict = diagnose(dump(process(collective(), id="rank0", pid=10), process(LATE, id="rank1", pid=4711)))
+    assert any("--pid 4711" in step for step in verdict.next)
+
+
+def test_the_mistake_is_said_to_lie_elsewhere() -> None:
+    leaving = thread(f"destroy_process_group {C10D}:1", "close engine.py:2", "<module> train.py:99")
+    verdict = diagnose(dump(process(leaving, id="rank0"), process(collective(), id="rank1")))
+    assert verdict.cause == "cleanup"
+    assert "exception" in verdict.elsewhere
