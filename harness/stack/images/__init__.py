@@ -29,7 +29,7 @@ from harness.stack.images.catalogue import Catalogue, ImageSpec, load_catalogue
 from harness.stack.images.fingerprint import Fingerprint, fingerprint
 from harness.stack.images.framework import ensure_framework, find_framework
 from harness.stack.images.host_config import HostConfig, read_host_config
-from harness.stack.images.ledger import Removed, remove_build_cache
+from harness.stack.images.ledger import Removed, remove_build_cache, remove_pulled
 from harness.stack.images.pip_config import locked_wheels
 from harness.stack.images.user import find_user_project
 
@@ -205,7 +205,7 @@ def image_references(client: Any, settings: Settings) -> list[str]:
 
 
 def remove_images(client: Any, settings: Settings) -> list[str]:
-    """Remove all our images; returns their names. Pulled images stay: they may be somebody else's too.
+    """Remove all our images, and those that were not here before we pulled them; returns their names.
 
     Raises:
         docker.errors.APIError: a container still uses one.
@@ -224,4 +224,4 @@ def remove_images(client: Any, settings: Settings) -> list[str]:
     for image in client.images.list(all=True, filters=ours):
         client.images.remove(image.id)
         removed.append(image.short_id)
-    return removed
+    return removed + remove_pulled(client, settings)

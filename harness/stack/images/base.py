@@ -13,7 +13,7 @@ import requests.exceptions
 from harness import console, docker_engine
 from harness.errors import BaseUnavailable, ImageUnavailable
 from harness.settings import Settings
-from harness.stack.images import bootstrap, context
+from harness.stack.images import bootstrap, context, ledger
 from harness.stack.images.build import IMAGE_LABEL, NAMESPACE_LABEL, BuiltImage, Recipe, build, existing
 from harness.stack.images.catalogue import Catalogue, mirrored
 from harness.stack.images.host_config import HostConfig
@@ -41,7 +41,7 @@ def ensure_base(client: Any, settings: Settings, catalogue: Catalogue, host: Cal
     if settings.base == "auto" and not registry_answers(pulled_name):
         console.note("no image registry answers; the base image is made here from Debian packages")
         return _bootstrap(client, settings, catalogue, host(), made_name(settings, catalogue))
-    pull(pulled_name)
+    pull(client, settings, pulled_name)
     recipe = _on_pulled(client, catalogue, pulled_name)
     assert recipe is not None
     return build(client, settings, recipe, host(), [], "base image, on the registry's")
@@ -77,8 +77,8 @@ def registry_answers(image: str) -> bool:
     return True
 
 
-def pull(image: str) -> None:
-    """Pull an image by its full name, with progress.
+def pull(client: Any, settings: Settings, image: str) -> None:
+    """Pull an image by its full name, with progress; noted down, so that `clean` can remove it.
 
     Raises:
         ImageUnavailable: it can't be pulled.
@@ -90,6 +90,7 @@ def pull(image: str) -> None:
                 if "error" in event:
                     raise docker.errors.APIError(event["error"])
                 step.update(" ".join(filter(None, (event.get("id"), event.get("status"), event.get("progress")))))
+        ledger.note_pulled(client, settings, image)
     except (docker.errors.APIError, requests.exceptions.RequestException) as error:
         raise ImageUnavailable(
             f"The image {image} can't be pulled: {getattr(error, 'explanation', None) or error}",

@@ -22,7 +22,7 @@ def ensure_framework(client: Any, settings: Settings, image: str) -> BuiltImage:
     if found := find_framework(client, settings, image):
         return found
     name = mirrored(image, settings.image_mirror)
-    pull(name)
+    pull(client, settings, name)
     return BuiltImage(name, client.images.get(name).id, fresh=True)
 
 

@@ -35,6 +35,8 @@ from harness.stack.images.solve_log import SolveLog
 UNSEEN_END_SECONDS = 30.0
 # Times of steps are known to about a tenth of a second (see Recorder).
 SLACK_SECONDS = 0.3
+# The list of images that were pulled by us.
+PULLED = "pulled.txt"
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,30 @@ def recording(client: Any, settings: Settings, kind: str) -> Iterator[Recorder]:
     folder = _folder(client, settings)
     ahead = seconds(client.info()["SystemTime"]) - time.time()
     yield Recorder(folder / f"{time.time_ns()}-{kind}.json", kind, ahead)
+
+
+def note_pulled(client: Any, settings: Settings, image: str) -> None:
+    """Note that an image was not here before we pulled it."""
+    path = _folder(client, settings) / PULLED
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{image}\n")
+
+
+def remove_pulled(client: Any, settings: Settings) -> list[str]:
+    """Remove the images that were not here before we pulled them; returns their names. One that is in use stays."""
+    path = _folder(client, settings) / PULLED
+    try:
+        names = sorted(set(path.read_text(encoding="utf-8").split()))
+    except OSError:
+        return []
+    removed = []
+    for name in names:
+        with contextlib.suppress(docker.errors.APIError):
+            client.images.remove(name)
+            removed.append(name)
+    path.unlink()
+    return removed
 
 
 def remove_build_cache(client: Any, settings: Settings) -> Removed:

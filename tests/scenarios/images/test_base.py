@@ -13,7 +13,7 @@ import pytest
 from harness import docker_engine
 from harness.errors import ImageUnavailable
 from harness.settings import Settings
-from harness.stack.images import bootstrap, ledger
+from harness.stack.images import bootstrap, ledger, remove_images
 from harness.stack.images.apt_config import read_apt_config
 from harness.stack.images.base import ensure_base
 from harness.stack.images.build import BuiltImage
@@ -72,18 +72,17 @@ def test_a_registry_that_answers_is_pulled_from_behind_its_mirror_and_by_digest(
 ) -> None:
     client = workshop.client
     with serving(registry) as port:
-        name = f"127.0.0.1:{port}/hub/library/debian@{registry.digest}"
+        name = f"127.0.0.1:{port}/hub/library/debian:bookworm-slim@{registry.digest}"
         settings = workshop.settings.model_copy(update={"image_mirror": f"127.0.0.1:{port}/hub"})
-        try:
-            base = ensure_base(client, settings, pinned(registry.digest), lambda: read_host_config(settings))
-            assert base.fresh
-            assert f"/v2/hub/library/debian/manifests/{registry.digest}" in registry.pulled
-            assert client.containers.run(base.id, ["python3", "-c", "print(42)"], remove=True) == b"42\n"
-            registry.pulled.clear()
-            again = ensure_base(client, settings, pinned(registry.digest), lambda: read_host_config(settings))
-            assert (again.id, again.fresh, registry.pulled) == (base.id, False, [])
-        finally:
-            client.images.remove(name)
+        base = ensure_base(client, settings, pinned(registry.digest), lambda: read_host_config(settings))
+        assert base.fresh
+        assert f"/v2/hub/library/debian/manifests/{registry.digest}" in registry.pulled
+        assert client.containers.run(base.id, ["python3", "-c", "print(42)"], remove=True) == b"42\n"
+        registry.pulled.clear()
+        again = ensure_base(client, settings, pinned(registry.digest), lambda: read_host_config(settings))
+        assert (again.id, again.fresh, registry.pulled) == (base.id, False, [])
+        assert name in remove_images(client, settings)
+        assert docker_engine.image_id(client, name) is None
 
 
 def test_where_no_registry_answers_one_is_made_within_seconds_of_asking(
