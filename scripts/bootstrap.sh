@@ -142,6 +142,11 @@ install_packages() {
     "${pip[@]}" install --quiet --no-deps --no-build-isolation --editable . >>"$log" 2>&1 ||
         failed "The harness could not be installed into .venv." "make (again)"
     rm -rf .venv/borrowed-pip
+    # What every verb imports is compiled here: Python would do it at first use, but not where PYTHONDONTWRITEBYTECODE is set.
+    local package
+    for package in certifi charset_normalizer click docker filelock idna pydantic requests rich typing_inspection urllib3 yaml; do
+        .venv/bin/python -m compileall -q .venv/lib/python3*/site-packages/"$package" >>"$log" 2>&1 || true
+    done
 }
 
 # On a terminal: one line that counts the packages as pip comes to them.
