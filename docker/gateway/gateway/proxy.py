@@ -52,7 +52,11 @@ class Proxy:
         await self._exchange_while_connected(scope, body, receive, send)
 
     async def _exchange_while_connected(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """A client that goes away takes its request with it: a closed connection is how the engine frees the slot."""
+        """A client that goes away takes its request with it: a closed connection is how the engine frees the slot.
+
+        llama.cpp notices it at once in a stream. Without streaming it looks only after a second in which none of its
+        requests finished or asked for anything, so on a busy server an abandoned request runs to its end.
+        """
         exchange = asyncio.ensure_future(self._exchange(scope, body, send))
         gone = asyncio.ensure_future(_until_disconnect(receive))
         try:
