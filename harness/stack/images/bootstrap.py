@@ -31,7 +31,7 @@ LOAD_SECONDS = 300
 # The system takes some 400 MB; the rest of the machine's memory has other uses.
 ROOM_BYTES = 4 << 30
 # Part of the tag: a change of what is done below makes another image.
-VERSION = "2"
+VERSION = "3"
 _NOT_KEPT = [
     "etc/resolv.conf",
     "etc/hostname",
@@ -41,6 +41,8 @@ _NOT_KEPT = [
     "var/cache/ldconfig/aux-cache",
     "var/cache/debconf/*-old",
     "var/lib/dpkg/*-old",
+    # Written by whoever imports it first, in one of two forms; only packages' own scripts use it.
+    "usr/share/python3/*/__pycache__",
     "tmp/*",
     "run/*",
 ]
