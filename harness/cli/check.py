@@ -17,7 +17,7 @@ from harness.errors import BadSetting, NoServerNamed
 from harness.openai_api.http import Endpoint
 from harness.runs import Redactor, RunFolder
 from harness.runs.environment import of_this_process, secrets_of
-from harness.settings import Settings, in_container, load_settings
+from harness.settings import Settings, environment_name, home, in_container, load_settings
 
 
 @click.command("check")
@@ -104,11 +104,18 @@ def _redactor(settings: Settings, endpoint: Endpoint) -> Redactor:
 
 
 def _next_steps(report: CheckReport) -> list[str]:
+    mended = "   # once what is marked ✗ is mended"
     if report.ended_early:
-        return ["make check STAGE=1   # once what is marked ✗ is mended"]
+        return [_call(stage=1) + mended]
     if report.exit_code:
-        again = f"make check STAGE=2 SEED={report.seed}" if report.seed is not None else "make check"
-        return [f"{again}   # once what is marked ✗ is mended"]
+        return [(_call(stage=2, seed=report.seed) if report.seed is not None else _call()) + mended]
     if not any(stage.stage == 2 for stage in report.stages):
-        return ["make check STAGE=2   # one run of the agent"]
-    return ["make check AGENT=path/to/my_agent.py:MyAgent DATA=my.jsonl   # your own"]
+        return [_call(stage=2) + "   # one run of the agent"]
+    return [_call(agent="path/to/my_agent.py:MyAgent", data="my.jsonl") + "   # your own"]
+
+
+def _call(**settings: object) -> str:
+    """The command that checks again, as it is typed here: through make in a clone and its stack, plainly elsewhere."""
+    if in_container() or (home() / "Makefile").is_file():
+        return " ".join(["make check", *(f"{environment_name(name)}={value}" for name, value in settings.items())])
+    return " ".join(["harness check", *(f"--{name} {value}" for name, value in settings.items())])

@@ -1,10 +1,11 @@
 """One call to a language model, as plain data, and how it is read from the bytes on the wire.
 
 Two observers make the same record. The proxy (``proxy``) stands between the agent's process and the server: it sees
-every call, whatever SDK, thread or child process makes it, at the cost of one more hop. The observer inside the
-process (``observer``) hooks httpx's ``send``: it costs a few per cent of a client's own time, but sees only what goes
-through httpx. Stage 2 uses both for its one run and notes whether they agree; where they do, a stage with hundreds of
-runs in flight can do without the hop.
+every call, whatever SDK, thread or child process makes it, and costs two thirds of the CPU time that the OpenAI SDK
+itself takes for a call; on two busy cores that is the throughput of hundreds of runs. The observer inside the process
+(``observer``) hooks httpx's ``send``: some 40 µs a call, which is below the noise, but it sees only what goes through
+httpx. Stage 2 uses both for its one run and notes whether they saw the same (``seen_in_process``); where they did, a
+stage with many runs in flight can do without the hop.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ def test_both_stages_pass_and_all_is_kept(check: Checker) -> None:
     assert "Paris" in done.stdout
     assert "✓ reward: 1.0 (float)" in done.stdout
     assert "SEED=" in done.stdout
+    assert "→ harness check --agent path/to/my_agent.py:MyAgent --data my.jsonl" in done.stdout
     assert sorted(path.name for path in done.folder.iterdir()) == [
         "environment.json",
         "junit.xml",
