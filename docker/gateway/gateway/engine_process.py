@@ -15,6 +15,7 @@ from gateway.engines import ENGINES
 _NOT_FOR_THE_ENGINE = ("API_KEY_FILE", "VLLM_API_KEY", "GATEWAY_HOST", "GATEWAY_PORT")
 
 PROC = Path("/proc")
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class EngineProcess:
@@ -60,10 +61,15 @@ class EngineProcess:
 
     def stopped_process(self) -> int | None:
         """The first process of the engine's session that is in state T (stopped by a signal)."""
-        for pid, session, state in _processes():
+        for pid, session, state, _ in _processes():
             if session == self.pid and state == "T":
                 return pid
         return None
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the engine's living processes have used so far, in user mode and in the kernel."""
+        ticks = sum(used for _, session, _, used in _processes() if session == self.pid)
+        return ticks / TICKS_PER_SECOND
 
     def _kill_leftovers(self) -> None:
         if self.pid is not None:
@@ -71,8 +77,8 @@ class EngineProcess:
                 os.killpg(self.pid, signal.SIGKILL)
 
 
-def _processes() -> list[tuple[int, int, str]]:
-    """Process id, session id and state letter of all that /proc shows."""
+def _processes() -> list[tuple[int, int, str, int]]:
+    """Process id, session id, state letter and processor ticks used of all that /proc shows."""
     found = []
     for folder in PROC.iterdir():
         if not folder.name.isdecimal():
@@ -83,5 +89,5 @@ def _processes() -> list[tuple[int, int, str]]:
             continue  # it ended meanwhile
         # The command name in parentheses may hold anything; the fields are counted from behind it.
         fields = stat[stat.rindex(")") + 2 :].split()
-        found.append((int(folder.name), int(fields[3]), fields[0]))
+        found.append((int(folder.name), int(fields[3]), fields[0], int(fields[11]) + int(fields[12])))
     return found

@@ -6,6 +6,9 @@ demands fresh evidence within its deadline, and takes the first of:
 - a token or a complete answer that passes through the gateway (a busy engine proves itself),
 - a growing token counter of the engine's own (512 long answers without streaming show nothing for minutes),
 - one token generated for the check itself (an idle engine).
+
+One step of a busy CPU engine (the prompts of hundreds of requests at once) can take longer than the deadline. So an
+engine with requests in flight that uses the processor is believed for some minutes; one that only waits is not.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from gateway.progress import Progress
 LOOK_EVERY = 0.1
 COUNT_EVERY = 5  # looks; reading an engine's metrics costs it more than a look here
 BUSY_GRACE = 0.5  # how long a busy engine may show progress by itself before it is asked for a token
+COMPUTING_SHARE = 0.05  # of one core, over the time of the check
+COMPUTING_LIMIT = 300.0  # how long computing without a token is believed; an endless loop computes too
 STOPPED_FOR = 1.0  # a debugger may stop a process for an instant; this long is a stop
 
 
@@ -36,6 +41,9 @@ class EngineProcess(Protocol):
 
     def stopped_process(self) -> int | None:
         """The id of a process of the engine that is stopped (SIGSTOP), if there is one."""
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the engine's processes have used so far."""
 
 
 class Generator(Protocol):
@@ -83,6 +91,7 @@ class _Evidence:
         self._generator = generator
         self._progress = progress
         self._asked = progress.now()
+        self._cpu_before = process.cpu_seconds()
         self._stopped_since: float | None = None
         self._counter_grew = False
         self._probe: asyncio.Task[None] | None = None
@@ -100,12 +109,7 @@ class _Evidence:
                 await asyncio.wait(waiting, timeout=look_every)
             else:
                 await asyncio.sleep(look_every)
-        return self._verdict() or Health(
-            False,
-            "unhealthy",
-            f"no token within {seconds:.0f} s: nothing passed through, the engine's own counters stand still, and one "
-            f"token asked for did not come; {self._progress.in_flight} requests in flight",
-        )
+        return self._verdict() or self._last_verdict(seconds)
 
     def _verdict(self) -> Health | None:
         if self._process.state != "ready":
@@ -113,10 +117,12 @@ class _Evidence:
         if self._progress.seen_since(self._asked):
             return Health(True, "healthy", "tokens pass through")
         if self._counter_grew:
+            self._progress.sign()
             return Health(True, "healthy", "the engine's token counters grow")
         if self._probe is not None and self._probe.done():
             error = self._probe.exception()
             if error is None:
+                self._progress.sign()
                 return Health(True, "healthy", "one token generated for this check")
             # Refused for now (a full queue, say): other signs may still come before the deadline.
             if self._progress.in_flight == 0:
@@ -134,6 +140,21 @@ class _Evidence:
         if now - self._stopped_since < STOPPED_FOR:
             return None
         return Health(False, "unhealthy", f"engine process {process} is stopped (SIGSTOP)")
+
+    def _last_verdict(self, seconds: float) -> Health:
+        """The verdict when no token came in time."""
+        used = self._process.cpu_seconds() - self._cpu_before
+        silent = self._progress.silent_for()
+        in_flight = f"{self._progress.in_flight} requests in flight"
+        if self._progress.in_flight and used >= COMPUTING_SHARE * seconds and silent < COMPUTING_LIMIT:
+            reason = f"computing ({used:.1f} s of processor time in {seconds:.0f} s), no token for {silent:.0f} s"
+            return Health(True, "healthy", f"{reason}; {in_flight}")
+        return Health(
+            False,
+            "unhealthy",
+            f"no token within {seconds:.0f} s: nothing passed through, the engine's own counters stand still, and one "
+            f"token asked for did not come; {in_flight}, {used:.1f} s of processor time used",
+        )
 
     async def _watch_counter(self, look_every: float) -> None:
         # The first reading is the base: a probe of our own that completes meanwhile is evidence just as well.

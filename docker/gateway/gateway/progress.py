@@ -15,6 +15,7 @@ class Progress:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.in_flight = 0
+        self.busy_since: float | None = None  # when the first of the requests now in flight came
         self.completed = 0
         self.failed = 0
         self.last_sign: float | None = None
@@ -27,6 +28,24 @@ class Progress:
     def seen_since(self, moment: float) -> bool:
         """Whether there was a sign of progress after `moment`."""
         return self.last_sign is not None and self.last_sign > moment
+
+    def silent_for(self) -> float:
+        """How long requests have been in flight without a sign of progress; 0 when there are none."""
+        if self.busy_since is None:
+            return 0.0
+        return self._clock() - max(self.busy_since, self.last_sign or self.busy_since)
+
+    def entered(self) -> None:
+        """A request came."""
+        self.in_flight += 1
+        if self.busy_since is None:
+            self.busy_since = self._clock()
+
+    def left(self) -> None:
+        """A request was answered or given up."""
+        self.in_flight -= 1
+        if self.in_flight == 0:
+            self.busy_since = None
 
     def now(self) -> float:
         """The time on the clock that the signs are stamped with."""
@@ -49,11 +68,11 @@ class Exchange:
         self._chunks = 0
 
     def __enter__(self) -> Exchange:
-        self._progress.in_flight += 1
+        self._progress.entered()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.in_flight -= 1
+        self._progress.left()
 
     def chunk(self, data: bytes) -> None:
         """A part of the answer's body came. Comments (a stream's keep-alive pings) are no sign of progress."""

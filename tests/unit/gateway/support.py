@@ -72,9 +72,13 @@ class FakeProcess:
         self.state = "ready"
         self.pid: int | None = 42
         self.stopped: int | None = None
+        self.cpu: Callable[[], float] = lambda: 7.0
 
     def stopped_process(self) -> int | None:
         return self.stopped
+
+    def cpu_seconds(self) -> float:
+        return self.cpu()
 
 
 class FakeEngine:

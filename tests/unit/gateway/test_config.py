@@ -98,11 +98,15 @@ def test_threads_asked_for_reach_either_engine() -> None:
 def test_a_stopped_process_of_the_engines_session_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for pid, session, state in ((42, 42, "S"), (50, 42, "T"), (60, 60, "T")):
         (tmp_path / str(pid)).mkdir()
-        (tmp_path / str(pid) / "stat").write_text(f"{pid} (py (x) thon) {state} 1 {session} {session} 0 -1\n")
+        (tmp_path / str(pid) / "stat").write_text(
+            f"{pid} (py (x) thon) {state} 1 {session} {session} 0 -1 0 0 0 0 0 150 50\n"
+        )
     (tmp_path / "meminfo").write_text("")
     monkeypatch.setattr("gateway.engine_process.PROC", tmp_path)
     monkeypatch.setattr(EngineProcess, "pid", 42)
     process = EngineProcess(make_config())
     assert process.stopped_process() == 50
-    (tmp_path / "50" / "stat").write_text("50 (python) S 1 42 42 0 -1\n")
+    monkeypatch.setattr("gateway.engine_process.TICKS_PER_SECOND", 100)
+    assert process.cpu_seconds() == 4.0
+    (tmp_path / "50" / "stat").write_text("50 (python) S 1 42 42 0 -1 0 0 0 0 0 150 50\n")
     assert process.stopped_process() is None

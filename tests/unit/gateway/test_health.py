@@ -106,6 +106,40 @@ async def test_a_counter_that_stands_still_is_no_evidence() -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_long_step_of_an_engine_that_computes_is_believed_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator, progress, process = FakeGenerator(), Progress(), FakeProcess()
+    generator.hangs = True
+    used = iter((10.0, 10.4))
+    process.cpu = lambda: next(used)
+    with Exchange(progress, generates=True):
+        health = await check(generator, progress, process)
+    assert health.healthy
+    assert "computing" in health.reason
+
+    used = iter((10.0, 10.4))
+    monkeypatch.setattr("gateway.health.COMPUTING_LIMIT", 0.1)
+    with Exchange(progress, generates=True):
+        assert not (await check(generator, progress, process)).healthy, "an endless loop computes too"
+
+
+@pytest.mark.asyncio
+async def test_an_engine_that_computes_for_nobody_is_unhealthy() -> None:
+    generator, process = FakeGenerator(), FakeProcess()
+    generator.hangs = True
+    used = iter((10.0, 10.4))
+    process.cpu = lambda: next(used)
+    assert not (await check(generator, Progress(), process)).healthy
+
+
+@pytest.mark.asyncio
+async def test_a_busy_engine_that_only_waits_is_unhealthy() -> None:
+    generator, progress = FakeGenerator(), Progress()
+    generator.hangs = True
+    with Exchange(progress, generates=True):
+        assert not (await check(generator, progress)).healthy
+
+
+@pytest.mark.asyncio
 async def test_an_engine_that_refuses_says_why() -> None:
     generator = FakeGenerator()
     generator.error = "HTTP 500: out of memory"
@@ -152,6 +186,21 @@ async def test_over_http(client: httpx2.AsyncClient, engine: FakeEngine) -> None
     unhealthy = await client.get("/health")
     assert unhealthy.status_code == 503
     assert "CUDA error" in unhealthy.json()["reason"]
+
+
+def test_silence_counts_from_the_last_sign_or_the_first_request() -> None:
+    now = 100.0
+    progress = Progress(clock=lambda: now)
+    progress.sign()
+    now = 1000.0
+    assert progress.silent_for() == 0, "an idle server is not silent"
+    with Exchange(progress, generates=True), Exchange(progress, generates=True):
+        now = 1010.0
+        assert progress.silent_for() == 10
+        progress.sign()
+        now = 1015.0
+        assert progress.silent_for() == 5
+    assert progress.silent_for() == 0
 
 
 def test_pings_and_opening_events_are_no_progress() -> None:
