@@ -6,6 +6,7 @@ labels only, and only their harmless part does.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import os
@@ -146,16 +147,17 @@ def _harmless(name: str) -> str:
 
 def lines(head: bytes, stream: IO[bytes], longest: int = _CHUNK) -> Iterator[str]:
     """The lines of a text whose first bytes were read already, however large; a longer line comes in pieces."""
-    rest = head
-    while (chunk := stream.read(_CHUNK)) or rest:
-        if not chunk:
-            yield from rest.decode("utf-8", "replace").split("\n")
-            return
-        rest += chunk
-        parts = rest.split(b"\n")
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    rest = ""
+    chunk = head or stream.read(_CHUNK)
+    while chunk:
+        parts = decode(chunk).split("\n")
+        parts[0] = rest + parts[0]
         rest = parts.pop()
-        for part in parts:
-            yield part.decode("utf-8", "replace")
+        yield from parts
         if len(rest) > longest:
-            yield rest.decode("utf-8", "replace")
-            rest = b""
+            yield rest
+            rest = ""
+        chunk = stream.read(_CHUNK)
+    if rest := rest + decode(b"", final=True):
+        yield rest

@@ -54,11 +54,23 @@ class TextReader:
         self.interner = interner
         self.hints = hints
         self._machines: dict[str, _Machine] = {}
+        self._plain: _Machine | None = None
+        self._known: dict[tuple[int, tuple[int, ...]], Printed] = {}
 
     def feed_all(self, lines: Iterable[str]) -> None:
         """Feed every line and close."""
         for line in lines:
-            self.feed(line)
+            plain = self._plain
+            # Most lines of a large text are frames: they are kept as they are until their thread ends.
+            if (
+                line[:4] == "    "
+                and plain is not None
+                and plain.head is not None
+                and len(plain.lines) < _LONGEST_STACK
+            ):
+                plain.lines.append(line)
+            else:
+                self.feed(line)
         self.close()
 
     def feed(self, line: str) -> None:
@@ -76,10 +88,12 @@ class TextReader:
             line = line[match.end() :]
         machine = self._machines.get(prefix)
         if machine is None:
-            machine = self._machines[prefix] = _Machine(self, rank, pid)
             if len(self._machines) > _MOST_PROCESSES:
                 self.overflowed = True
                 self._machines.clear()
+            machine = self._machines[prefix] = _Machine(self, rank, pid)
+        if not prefix:
+            self._plain = machine
         machine.feed(line)
 
     def close(self) -> None:
@@ -88,8 +102,12 @@ class TextReader:
             machine.end_process()
 
     def keep(self, process: Printed) -> None:
-        """Called by a machine for each process that it has read."""
-        if len(self.processes) >= _MOST_PROCESSES:
+        """Called by a machine for each process that it has read; one that was seen before has a new latest sample."""
+        key = (process.pid, tuple(process.ranks[:4]))
+        known = self._known.setdefault(key, process) if process.pid else process
+        if known is not process:
+            known.add(process.samples[-1])
+        elif len(self.processes) >= _MOST_PROCESSES:
             self.overflowed = True
         else:
             self.processes.append(process)
@@ -106,17 +124,18 @@ class _Machine:
         self._opened_by_heading = False
         self._threads: list[tuple[str, Thread]] = []
         self._tids: set[str] = set()
-        self._head: ThreadHead | None = None
-        self._lines: list[str] = []
+        self.head: ThreadHead | None = None
+        self.lines: list[str] = []
 
     def feed(self, line: str) -> None:
-        head = self._head
+        """Take one line without its end and its prefix."""
+        head = self.head
         if head is not None and line[:1] in (" ", "\t", "#") and not self._is_heading(line):
-            if len(self._lines) < _LONGEST_STACK:
-                self._lines.append(line)
+            if len(self.lines) < _LONGEST_STACK:
+                self.lines.append(line)
             return
         if not line.strip():
-            if self._lines:
+            if self.lines:
                 self._end_thread()
             return
         if (new := dialects.thread_head(line)) is not None:
@@ -124,12 +143,12 @@ class _Machine:
         elif self._open_process(line):
             return
         elif head is not None and dialects.BARE_FRAME.match(line):
-            self._lines.append(line)
+            self.lines.append(line)
         elif dialects.BARE_FRAME.match(line) or (
             self._process is not None and line[:1] == "#" and dialects.one_frame(line)
         ):
             self._begin_thread(ThreadHead("", "MainThread"))
-            self._lines.append(line)
+            self.lines.append(line)
         else:
             self._end_thread()
             if not line.startswith(("Python v", "```")):
@@ -202,15 +221,16 @@ class _Machine:
         if head.tid and head.tid in self._tids:
             self._end_sample()
         self._tids.add(head.tid)
-        self._head = head
+        self.head = head
 
     def _end_thread(self) -> None:
-        head, self._head = self._head, None
-        lines, self._lines = self._lines, []
+        head, self.head = self.head, None
+        lines, self.lines = self.lines, []
         if head is None or not lines or len(self._threads) >= _MOST_THREADS:
             return
         interner = self._reader.interner
-        stack = interner.by_raw((head.order, "\n".join(lines)), lambda: dialects.frames(lines, head.order))
+        raw = dialects.ESCAPES.sub("", "\n".join(lines))
+        stack = interner.by_raw((head.order, raw), lambda: dialects.frames(raw.split("\n"), head.order))
         if stack.frames:
             self._threads.append((head.tid, interner.thread(head.name, stack, head.active, head.holds_gil)))
 
