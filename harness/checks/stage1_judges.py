@@ -322,6 +322,15 @@ def generate(answers: Answers) -> Verdict:
     return Verdict("present", "ids in, ids and log-probs out")
 
 
+def survives(answers: Answers) -> Verdict:
+    """The server is still there after all that was asked of it."""
+    answer = answers["still-there"]
+    if answer.status is not None:
+        return Verdict("present", f"still answers after {len(answers) - 1} requests")
+    last = list(answers)[-2]
+    return Verdict("broken", f"it went away at the request “{last}” ({answer.problem})")
+
+
 def tokenize(answers: Answers) -> Verdict:
     """A text's ids can be had, under either of the two names that servers give the text."""
     asked = [answers["tokenize"], answers["tokenize-content"]]

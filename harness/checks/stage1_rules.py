@@ -37,10 +37,15 @@ def judge_all(answers: Answers) -> tuple[Finding, ...]:
     """All findings of stage 1, in the order of the table; what could not be asked is skipped with the reason."""
     findings: list[Finding] = []
     blocked = ""
+    gone = ""
+    if (last := answers.get("still-there")) is not None and last.status is None:
+        gone = judges.survives(answers).detail
     for subject in SUBJECTS:
         answer = answers.get(subject.probe)
         if blocked or answer is None:
-            findings.append(Finding(id=subject.id, title=subject.title, status="skip", detail=f"not asked: {blocked}"))
+            findings.append(
+                Finding(id=subject.id, title=subject.title, status="skip", detail=f"not asked: {blocked or gone}")
+            )
             continue
         finding = _finding(subject, answer, subject.judge(answers))
         findings.append(finding)
@@ -66,6 +71,7 @@ def _finding(subject: Subject, answer: Answer, verdict: Verdict) -> Finding:
     )
 
 
+_GONE = "A request that any agent may send ends the server for everybody; or somebody stopped it."
 _REACH = "Nothing else can be checked."
 _AREAL_VLLM = "AReaL's vLLM engine (its own stage of integration) can't use this server; agents can."
 _EVAL = "Comparing the engine with the trainer's model token by token needs it."
@@ -190,5 +196,14 @@ SUBJECTS: tuple[Subject, ...] = (
         "metrics",
         judges.there("metrics", "answers"),
         "The server's own queue can't be read; waiting is then measured from outside.",
+    ),
+    Subject(
+        "server.survives",
+        "stays up",
+        "still-there",
+        judges.survives,
+        _GONE,
+        True,
+        "make logs S=inference   # its last words",
     ),
 )

@@ -74,6 +74,8 @@ MODELS = Probe("models", "/models")
 MODELS_WITHOUT_KEY = Probe("models-without-key", "/models", with_key=False)
 # Servers differ in whether the base URL needs /v1; asked only when the model list isn't where it should be.
 MODELS_BELOW_V1 = Probe("models-below-v1", "/v1/models")
+# Asked last, and as soon as an answer breaks off: one request too many may have ended the server.
+STILL_THERE = Probe("still-there", "/models")
 CHAT = Probe("chat", "/chat/completions", {"messages": _SAY, "max_tokens": FEW_TOKENS})
 
 # Asked once a chat has been answered; in this order.
@@ -180,7 +182,7 @@ def ask(
 
     Returns:
         The model that was asked for, and the answers by the probes' names. A probe that could not have been answered
-        (nothing listens, the key is refused, no chat at all) isn't sent and isn't there.
+        (nothing listens, the key is refused, no chat at all, the server went away) isn't sent and isn't there.
     """
     answers: Answers = {}
 
@@ -200,5 +202,8 @@ def ask(
     if not put(CHAT, model).ok:
         return model, answers
     for probe in FEATURES:
-        put(probe, model)
+        failure = put(probe, model).failure
+        if failure is not None and failure.kind != "time-out" and put(STILL_THERE, model).status is None:
+            return model, answers
+    put(STILL_THERE, model)
     return model, answers

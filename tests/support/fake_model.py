@@ -49,6 +49,7 @@ class FakeModel:
         without: routes and features that it refuses: ``messages``, ``responses``, ``logprobs``, ``tools`` …
         ignoring: features that it accepts and doesn't do.
         broken: routes that answer 500.
+        dies_at: the route at whose request it goes away for good; behind ``transport`` only.
         key: what it wants to be let in with; empty lets everybody in.
         tokenizes: what it calls the text whose ids are wanted.
         requests: what it was asked: path and body.
@@ -58,6 +59,8 @@ class FakeModel:
     without: set[str] = field(default_factory=set)
     ignoring: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
+    dies_at: str = ""
+    dead: bool = False
     key: str = KEY
     tokenizes: str = "prompt"
     break_streams: bool = False
@@ -206,6 +209,11 @@ class FakeModel:
         """The model behind an httpx client, without any network; serves sync and async clients."""
 
         def handle(request: httpx2.Request) -> httpx2.Response:
+            if self.dead:
+                raise httpx2.ConnectError("no") from ConnectionRefusedError(111, "refused")
+            if self.dies_at and request.url.path.endswith(self.dies_at):
+                self.dead = True
+                raise httpx2.ReadError("reset")
             headers = {name.lower(): value for name, value in request.headers.items()}
             reply = self.answer(request.method, request.url.path, headers, request.content)
             return response(reply.status, reply.content_type, reply.chunks)

@@ -24,7 +24,7 @@ def by_id(result: StageResult) -> dict[str, Finding]:
 def test_a_server_that_has_all_passes_all() -> None:
     result = run(FakeModel())
     assert {finding.status for finding in result.findings} == {"pass"}
-    assert len(result.findings) == 24
+    assert len(result.findings) == 25
     assert result.figures["model"] == MODEL
     assert "Paris is the capital of France." in by_id(result)["server.chat"].detail
 
@@ -134,6 +134,31 @@ def test_a_server_that_is_not_there_fails_at_once() -> None:
     assert "nothing listens on 127.0.0.1:9" in found["server.reachable"].detail
     assert result.count("skip") == len(found) - 1
     assert result.failed
+
+
+def test_a_server_that_goes_away_is_told_with_the_request_at_which_it_went() -> None:
+    result = run(FakeModel(dies_at="/responses"))
+    found = by_id(result)
+    assert found["server.messages"].status == "pass"
+    assert found["server.responses"].status == "warn"
+    assert found["server.completions"].status == "skip"
+    assert found["server.survives"].status == "fail"
+    assert "it went away at the request “responses” (nothing listens on fake)" in found["server.survives"].detail
+    assert result.failed
+
+
+def test_a_single_answer_that_breaks_off_is_not_taken_for_the_servers_end() -> None:
+    model = FakeModel().transport()
+
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path.endswith("/responses"):
+            raise httpx2.ReadError("reset")
+        return model.handle_request(request)
+
+    _, result = stage1.run(Endpoint.parse("http://fake/v1", KEY), model="", transport=httpx2.MockTransport(handle))
+    assert by_id(result)["server.responses"].status == "warn"
+    assert by_id(result)["server.metrics"].status == "pass"
+    assert by_id(result)["server.survives"].status == "pass"
 
 
 def test_a_cut_stream_is_broken() -> None:
