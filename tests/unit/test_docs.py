@@ -88,11 +88,19 @@ def targets() -> set[str]:
 
 def words_after(command: str, line: str) -> Iterator[str]:
     """The words that follow each call of a command in a line of code, up to a comment or an operator."""
-    for rest in re.findall(rf"(?:^|[\s/;&]){command} (.*)", line):
+    for rest in re.findall(rf"(?:^|[$→;&]\s*){command} (.*)", line):
         try:
             yield from shlex.split(rest, comments=True)
         except ValueError:  # a quote that the next line closes
             yield rest.split()[0]
+
+
+def test_calls_are_found_in_lines_of_code() -> None:
+    found = {
+        line: list(words_after("make", line))
+        for line in ("$ make up check X=1   # brings", "  → make down", "to make it")
+    }
+    assert list(found.values()) == [["up", "check", "X=1"], ["down"], []]
 
 
 @each_page
