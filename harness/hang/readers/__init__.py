@@ -17,7 +17,8 @@ from harness.hang.readers.logs import Hints
 from harness.hang.readers.sources import MOST_JSON_BYTES, Source
 from harness.hang.readers.text import TextReader
 
-_HEAD, _SNIFF = 1 << 17, 8192
+# Most dumps are one read of this size; a larger buffer would be mapped and unmapped for each of them.
+_HEAD, _SNIFF = (1 << 16) - 128, 8192
 _BROKEN = (OSError, EOFError, tarfile.TarError, zlib.error)
 _MOST_NOTES = 50
 

@@ -131,9 +131,10 @@ def name_all(processes: list[Process]) -> None:
         rest[0].role, rest[0].id = "driver", "driver"
         taken.add("driver")
         rest = []
-    for process in rest:
+    for number, process in enumerate(rest, start=1):
         process.role = "worker"
-        process.id = _free(f"worker:{process.pid}", taken, process)
+        # A paste without numbers is counted.
+        process.id = _free(f"worker:{process.pid or number}", taken, process)
     _name_children(processes, by_pid)
 
 
