@@ -8,13 +8,17 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
+
+import psutil
 
 from harness import console, docker_engine
 from harness.settings import Settings
@@ -95,7 +99,7 @@ def build(
     with _folders(log_file.parent) as (files, secrets):
         context.stage([*recipe.entries, *recipe.uncounted], wheels, files)
         command = _command(recipe, settings, host, reference, files, _write_secrets(host, secrets))
-        with console.step(title) as step, ledger.recording(client, settings, recipe.kind) as record:
+        with _told_to_stop(), console.step(title) as step, ledger.recording(client, settings, recipe.kind) as record:
             log = _run(command, host, log_file, step, record)
             if log is not None:
                 raise failures.explain(recipe.kind, log.lines, str(log_file))
@@ -160,13 +164,42 @@ def _folders(parent: Path) -> Iterator[tuple[Path, Path]]:
     """Two empty folders, for files and for secrets, that are gone afterwards.
 
     Files lie beside the logs, on the clone's disk: they may be large. Secrets lie in memory where that can be had.
+    Their names have our process's number, so that those of one that was killed can be told and removed.
     """
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    memory = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else Path(tempfile.gettempdir())
+    for folder, prefix in ((parent, "context-"), (memory, "drydock-secrets-")):
+        _remove_left_over(folder, prefix)
     with (
-        tempfile.TemporaryDirectory(prefix="context-", dir=parent) as files,
-        tempfile.TemporaryDirectory(prefix="drydock-", dir=memory) as secrets,
+        tempfile.TemporaryDirectory(prefix=f"context-{os.getpid()}-", dir=parent) as files,
+        tempfile.TemporaryDirectory(prefix=f"drydock-secrets-{os.getpid()}-", dir=memory) as secrets,
     ):
         yield Path(files), Path(secrets)
+
+
+def _remove_left_over(folder: Path, prefix: str) -> None:
+    """Remove folders of processes that are no more."""
+    for path in folder.glob(f"{prefix}*"):
+        number = path.name.removeprefix(prefix).partition("-")[0]
+        if number.isdigit() and not psutil.pid_exists(int(number)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _told_to_stop() -> Iterator[None]:
+    """Take a SIGTERM and a closed terminal like Ctrl-C, or the build would go on without us."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _write_secrets(host: HostConfig, folder: Path) -> dict[str, Path]:

@@ -106,7 +106,8 @@ def test_wheels_lie_in_the_context_but_not_in_the_image(workshop: Workshop, tmp_
     assert workshop.client.containers.run(image.id, ["ls", "/wheels"], remove=True) == b""
 
 
-def test_ctrl_c_ends_the_build_and_leaves_nothing_in_the_way(workshop: Workshop) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_a_build_that_is_broken_off_ends_and_leaves_nothing_in_the_way(workshop: Workshop, number: int) -> None:
     dockerfile = workshop.clone / "docker/small/Dockerfile"
     whole = dockerfile.read_text()
     dockerfile.write_text(whole + "RUN echo now it waits; exec sleep 600\n")
@@ -118,13 +119,14 @@ def test_ctrl_c_ends_the_build_and_leaves_nothing_in_the_way(workshop: Workshop)
         while not (log.is_file() and "\nnow it waits\n" in log.read_text()):
             time.sleep(0.05)
         # To this process alone; a terminal would send it to the build as well.
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         workshop.build()
     assert [child.name() for child in psutil.Process().children(recursive=True) if "docker" in child.name()] == []
     assert list(builds.glob("context-*")) == []
+    assert list(Path("/dev/shm").glob(f"drydock-secrets-{os.getpid()}-*")) == []
     assert existing(workshop.client, reference) is None
     dockerfile.write_text(whole)
     assert workshop.build().fresh
