@@ -16,7 +16,7 @@ from harness import docker_engine
 from harness.errors import Busy, DockerMissing, EnvironmentUnfit, PortTaken, ToolTooOld
 from harness.settings import Settings, home
 
-OLDEST = {"compose": (2, 20), "buildx": (0, 10)}
+OLDEST = {"compose": (2, 20), "buildx": (0, 13)}
 OLDEST_ENGINE = (20, 10)
 
 
