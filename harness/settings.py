@@ -84,6 +84,7 @@ class Settings(BaseModel):
     )
     s: str = Field("", description="service whose logs are shown; default: all")
     follow: bool = Field(False, description="`logs` goes on until Ctrl-C")
+    dump: str = Field("", description="stacks for `diagnose`: a folder, an archive or a text file")
     topic: str = Field("", description="topics of `doctor`, with commas between; default: all")
     json_output: bool = Field(False, alias="JSON", description="answer as one JSON document")
     yes: bool = Field(False, alias="DRYDOCK_YES", description="don't ask before something is installed or removed")

@@ -27,6 +27,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "shell": ("shell", "Open a shell in the dev container."),
     "run": ("run", "Run a command in the dev container and keep its output."),
     "check": ("check", "Check an agent in stages."),
+    "diagnose": ("diagnose", "Say who hangs, who is the laggard and why, from dumped stacks."),
     "restart-ray": ("restart_ray", "Restart our Ray cluster and no other."),
     "doctor": ("doctor", "Find out what is wrong with this machine or the stack."),
     "settings": ("settings", "Show each setting and where its value came from."),
