@@ -80,6 +80,13 @@ def table(columns: list[str], rows: list[list[str]], title: str = "") -> None:
     out.print(grid, soft_wrap=False)
 
 
+def facts(rows: list[list[str]]) -> None:
+    """Print names and values, a line each; never wrapped, for people copy paths and addresses out of it."""
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        out.print(f"{escape(name):<{width}}  {escape(value)}")
+
+
 def emit_json(value: Any) -> None:
     """Write one JSON document to standard output; nothing else may be printed there."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")

@@ -82,7 +82,7 @@ class BadSetting(UsageError):
     """A setting has a value that can't be used; names the setting and where the value came from."""
 
     consequence = "Nothing was started or changed."
-    mend = "harness settings   # shows every value and where it came from"
+    mend = "make settings   # shows every value and where it came from"
 
 
 class UnknownModel(BadSetting):

@@ -39,7 +39,9 @@ main() {
     as_stamped >"$stamp"
     rm "$marker"
     # Root working in another user's clone: that user must be able to remake it.
-    ! is_root || chown -R "$(owner_of .)" .venv .drydock
+    # Not what else lies in .drydock: the keys of a running stack belong to its containers' user.
+    ! is_root || chown -R "$(owner_of .)" .venv
+    ! is_root || chown "$(owner_of .)" .drydock .drydock/bootstrap.*
     say "✓ .venv is ready  ${SECONDS} s"
 }
 

@@ -42,7 +42,7 @@ def ending(changed: Sequence[str], seconds: float, rows: list[list[str]]) -> Non
     else:
         console.ok(f"everything is up already; nothing was changed ({seconds:.1f} s)")
     console.line()
-    console.table(["", ""], rows)
+    console.facts(rows)
     console.line()
     for command, text in NEXT.items():
         console.mend(f"{command:<32} # {text}")

@@ -34,7 +34,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
         console.mend("make up")
         ctx.exit(1)
     console.line()
-    console.table(["", ""], rows(state.plan, state.names))
+    console.facts(rows(state.plan, state.names))
     if not state.fine:
         console.line()
         console.mend("make up   # heals what is broken; the broken container's log is kept in runs/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from harness.cli.already import ending
 from harness.cli.options import json_option, setting_option
 from harness.settings import load_settings
 from harness.stack.remembering import notes
+from harness.stack.status import gone_back
 from harness.stack.summary import describe, rows
 from harness.stack.up import up
 
@@ -28,6 +30,9 @@ def command(**flags: Any) -> None:
         console.to_stderr()
     for text in notes(settings):
         console.note(text)
+    for name, value in gone_back(settings).items():
+        console.warn(f"{name} goes back to its default; the last up had {name}={value}")
+        console.mend(f"make up {name}={shlex.quote(value)}   # or a line in drydock.env, to keep it")
     result = up(settings)
     if settings.json_output:
         facts = describe(result.plan, result.names)

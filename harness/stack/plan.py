@@ -84,6 +84,11 @@ def make_plan(settings: Settings) -> Plan:
     Raises:
         BadSetting: the workspace or the checkout is no folder, or ENGINE=external lacks its address.
     """
+    if settings.engine == "sglang":
+        raise BadSetting(
+            "ENGINE=sglang needs a GPU and an image for it, and this version has none.",
+            mend="make up ENGINE=vllm\nmake up ENGINE=external OPENAI_BASE_URL=…   # SGLang that runs elsewhere",
+        )
     workspace = _folder(settings.workspace, "WORKSPACE")
     framework_target = None
     if settings.framework_src is not None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from harness.settings import Settings
+from harness.settings import Settings, environment_name
 from harness.stack import observe
 from harness.stack.already import fine
 from harness.stack.observe import Service
@@ -54,9 +54,23 @@ def remember(plan: Plan, names: tuple[str, ...]) -> None:
     """Write down what this `up` was asked for (no secret among it)."""
     given = {field: plan.settings.shown(field) for field in plan.settings.model_fields_set if field not in _SECRET}
     path = plan.settings.state_dir / "up.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(".up.json.new")
     fresh.write_text(json.dumps({"settings": given, "names": names}, indent=2), encoding="utf-8")
     fresh.replace(path)
+
+
+def gone_back(settings: Settings) -> dict[str, str]:
+    """Settings of the last `up` that this call leaves at their default, by name; people seldom mean that."""
+    try:
+        old = json.loads((settings.state_dir / "up.json").read_text(encoding="utf-8"))["settings"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return {
+        environment_name(field): value
+        for field, value in old.items()
+        if field in _RECALLED and settings.origin(field) == "default" and value != settings.shown(field)
+    }
 
 
 def recall(settings: Settings) -> tuple[Plan, tuple[str, ...]]:

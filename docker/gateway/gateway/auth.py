@@ -10,7 +10,7 @@ from gateway.api_errors import error_response
 
 _MESSAGE = (
     "Missing or wrong API key. Send 'Authorization: Bearer KEY' or 'x-api-key: KEY' with the key of this stack "
-    "(the file .drydock/secrets/api_key)."
+    "(the file .drydock/PROJECT/secrets/api_key)."
 )
 
 

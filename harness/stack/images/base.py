@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import docker.utils
 import requests.exceptions
 
 from harness import console, docker_engine
-from harness.errors import BaseUnavailable, ImageUnavailable
+from harness.errors import ImageUnavailable
 from harness.settings import Settings
 from harness.stack.images import bootstrap, context, ledger
 from harness.stack.images.build import IMAGE_LABEL, NAMESPACE_LABEL, BuiltImage, Recipe, build, existing
@@ -118,11 +117,7 @@ def _on_pulled(client: Any, catalogue: Catalogue, image: str) -> Recipe | None:
 
 
 def _bootstrap(client: Any, settings: Settings, catalogue: Catalogue, host: HostConfig, reference: str) -> BuiltImage:
-    if settings.base == "auto" and shutil.which("mmdebstrap") is None:
-        raise BaseUnavailable(
-            "No image registry answers, and there is no mmdebstrap to make a base image with.",
-            mend=f"{bootstrap.INSTALL}\nmake up IMAGE_MIRROR=HOST/PATH   # or a mirror of the registry",
-        )
+    bootstrap.ensure_mmdebstrap(catalogue.root)
     labels = {IMAGE_LABEL: "base", NAMESPACE_LABEL: settings.namespace}
     bootstrap.make_base(settings, catalogue.base, host.apt, reference, labels)
     return BuiltImage(reference, client.images.get(reference).id, fresh=True)

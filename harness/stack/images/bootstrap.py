@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -65,6 +66,24 @@ def facts(spec: BaseSpec) -> list[str]:
         *_NOT_KEPT,
         *_DOCUMENTATION,
     ]
+
+
+def ensure_mmdebstrap(clone: Path) -> None:
+    """Install mmdebstrap from the distribution's packages where it is missing, after saying so and asking.
+
+    Raises:
+        BaseUnavailable: it can't be installed, or nobody agreed to it; the script has said what to do by hand.
+    """
+    if shutil.which("mmdebstrap") is not None:
+        return
+    script, *flags = INSTALL.split()
+    # Its words go to standard error: standard output may have to carry one JSON document and nothing else.
+    subprocess.run([str(clone / script), *flags], stdout=sys.stderr, check=False)
+    if shutil.which("mmdebstrap") is None:
+        raise BaseUnavailable(
+            "No image registry answers, and there is no mmdebstrap to make a base image with.",
+            mend=f"{INSTALL}\nmake up IMAGE_MIRROR=HOST/PATH   # or a mirror of the registry",
+        )
 
 
 def make_base(settings: Settings, spec: BaseSpec, apt: AptConfig, reference: str, labels: dict[str, str]) -> None:
