@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.stack.observe import Expected, Service
+from harness.stack.expected import Expected
+from harness.stack.observe import Service
 
 RECORD = "already.json"
 

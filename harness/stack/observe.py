@@ -10,42 +10,16 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from harness import docker_engine
 from harness.docker_engine import Container
+from harness.stack.expected import Expected
 
 Condition = Literal["ok", "starting", "missing", "created", "exited", "paused", "stopped", "unhealthy"]
 
 # A probe must not hold up a warm `up`; what answers later than this is looked at again, or is wedged.
 PROBE_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What there should be, and how it is asked.
-
-    Attributes:
-        services: Compose service to the number of its containers.
-        ray_nodes: nodes that Ray's head should count.
-        port, dashboard_port: on this machine's 127.0.0.1.
-        keys: folder of the key files.
-    """
-
-    project: str
-    services: dict[str, int]
-    ray_nodes: int
-    port: int
-    dashboard_port: int
-    keys: str
-
-    def key(self, name: str) -> str:
-        """A key by its file's name, "" where it isn't there."""
-        try:
-            return Path(self.keys, name).read_text(encoding="utf-8").strip()
-        except OSError:
-            return ""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from harness.errors import BadSetting
 from harness.settings import Settings
-from harness.stack.observe import Expected
+from harness.stack.expected import Expected
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "0.0.0.0"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.stack.already import RECORD, Record, asked, find, watch
-from harness.stack.observe import Expected
+from harness.stack.expected import Expected
 
 NAMES = ["MODEL", "HF_TOKEN"]
 ASKED = {"MODEL": "a", "HF_TOKEN": "hf_canary"}

@@ -1,0 +1,32 @@
+"""What there should be once a plan is carried out, and how it is asked; needs neither Docker nor pydantic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What there should be, and how it is asked.
+
+    Attributes:
+        services: Compose service to the number of its containers.
+        ray_nodes: nodes that Ray's head should count.
+        port, dashboard_port: on this machine's 127.0.0.1.
+        keys: folder of the key files.
+    """
+
+    project: str
+    services: dict[str, int]
+    ray_nodes: int
+    port: int
+    dashboard_port: int
+    keys: str
+
+    def key(self, name: str) -> str:
+        """A key by its file's name, "" where it isn't there."""
+        try:
+            return Path(self.keys, name).read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
