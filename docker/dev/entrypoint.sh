@@ -37,11 +37,12 @@ add_user() {
     fi
 }
 
-# A model server on the host's own loopback, reached through a socket (docker/compose/host-relay.yaml).
+# A model server on the host's own loopback, reached through a socket (docker/compose/host-relay.yaml). The volume
+# outlives its users, and nobody can remove what another user left there: so each has a socket of their own.
 start_relay() {
     [ -n "${DRYDOCK_RELAY_PORT:-}" ] || return 0
     /opt/venv/bin/python /opt/drydock/relay.py --from-tcp "127.0.0.1:$DRYDOCK_RELAY_PORT" \
-        --to-unix /run/drydock-relay/host.sock &
+        --to-unix "/run/drydock-relay/$(id -u).sock" &
 }
 
 # Ray puts objects into /dev/shm and warns, then slows down, where its store is larger than that.
@@ -55,6 +56,8 @@ store_bytes() {
 stay_joined() {
     local node=""
     trap 'end_node "$node"; exit 0' TERM INT
+    # Told that the head is gone for good, it need not wait until it notices (harness/stack/ray.py).
+    trap 'end_node "$node"' USR1
     while true; do
         wait_for_head
         /opt/drydock/with-env ray start --address "${RAY_ADDRESS:-ray-head:$port}" "${common[@]}" "$@" &

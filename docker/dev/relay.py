@@ -58,9 +58,9 @@ async def serve(options: argparse.Namespace) -> None:
 
 
 def address(text: str) -> tuple[str, int]:
-    """``HOST:PORT`` in its parts."""
+    """``HOST:PORT`` in its parts; an IPv6 address stands in brackets."""
     host, _, port = text.rpartition(":")
-    return host, int(port)
+    return host.strip("[]"), int(port)
 
 
 def main() -> None:

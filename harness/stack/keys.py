@@ -46,6 +46,11 @@ def ensure(plan: Plan) -> Path:
     return place
 
 
+def last_written(place: Path) -> str:
+    """Changes whenever a key file is written anew: containers that have mounted it hold the old one until then."""
+    return str(max((path.stat().st_mtime_ns for path in place.glob("*")), default=0))
+
+
 def _generated(path: Path) -> str:
     return _read(path) or secrets.token_hex(32)
 

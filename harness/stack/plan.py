@@ -22,11 +22,13 @@ class Server:
         host_url: base URL with ``/v1`` as seen from this machine.
         container_url: the same as seen from ``dev`` and the Ray nodes.
         relay_port: port on this machine's loopback that a relay carries into the containers, or None.
+        relay_target: what the relay connects to on this machine.
     """
 
     host_url: str
     container_url: str
     relay_port: int | None = None
+    relay_target: str = ""
 
     @property
     def anthropic_host_url(self) -> str:
@@ -59,6 +61,12 @@ class Plan:
     @property
     def external(self) -> bool:
         return self.settings.engine == "external"
+
+    @property
+    def asked_names(self) -> tuple[str, ...]:
+        """Names of an external server's model as far as the user gave one; none lets the server's own list decide."""
+        settings = self.settings
+        return () if settings.origin("model") == "default" else (settings.model,)
 
     @property
     def keys(self) -> Path:
@@ -136,7 +144,10 @@ def _server(settings: Settings) -> Server:
     if parts.hostname not in LOOPBACK:
         return Server(url, url)
     port = port or (443 if parts.scheme == "https" else 80)
-    return Server(url, url, relay_port=port)
+    # Containers mostly have no IPv6, not even on their loopback, where the relay's other end listens.
+    inside = url.replace("[::1]", "localhost", 1)
+    host = {"::1": "[::1]", "localhost": "localhost"}.get(parts.hostname, "127.0.0.1")
+    return Server(url, inside, relay_port=port, relay_target=f"{host}:{port}")
 
 
 def _folder(path: Path, name: str) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.docker_engine import Compose
 from harness.models import ModelFiles
 from harness.settings import home
+from harness.stack.keys import last_written
 from harness.stack.paths import relative_to_clone
 from harness.stack.plan import Plan
 
@@ -19,6 +20,7 @@ def variables(
 ) -> dict[str, str]:
     """All variables of the Compose files, by name; none of them is a secret."""
     settings = plan.settings
+    names = served.names if served else plan.asked_names
     values = {
         "COMPOSE_PROFILES": ",".join(_profiles(plan)),
         "DRYDOCK_UID": str(plan.uid),
@@ -28,12 +30,13 @@ def variables(
         "DRYDOCK_RUNS": str(settings.runs_dir),
         "DRYDOCK_RUNS_SHOWN": relative_to_clone(settings.runs_dir),
         "DRYDOCK_SECRETS": str(keys),
+        "DRYDOCK_SECRETS_WRITTEN": last_written(keys),
         "DRYDOCK_DASHBOARD_PORT": str(settings.dashboard_port),
         "DRYDOCK_WORKERS": str(settings.workers),
         "DRYDOCK_RAY_NODES": str(plan.ray_nodes),
         "DRYDOCK_OPENAI_BASE_URL": plan.server.container_url,
         "DRYDOCK_ANTHROPIC_BASE_URL": plan.server.anthropic_container_url,
-        "DRYDOCK_MODEL_NAME": served.names[0] if served else settings.model,
+        "DRYDOCK_MODEL_NAME": names[0] if names else "",
     }
     if served is not None:
         values |= {
@@ -50,6 +53,7 @@ def variables(
         }
     if plan.server.relay_port is not None:
         values["DRYDOCK_RELAY_PORT"] = str(plan.server.relay_port)
+        values["DRYDOCK_RELAY_TARGET"] = plan.server.relay_target
     if plan.framework_target is not None:
         values |= {
             "DRYDOCK_FRAMEWORK_SRC": str(settings.framework_src),

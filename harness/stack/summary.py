@@ -30,7 +30,7 @@ def rows(plan: Plan, names: tuple[str, ...]) -> list[list[str]]:
         ["OpenAI base URL", facts["base_url"]],
         ["Anthropic base URL", facts["anthropic_base_url"]],
         ["key", key_file],
-        ["model", " or ".join(names[:3])],
+        ["model", " or ".join(names[:3]) or "what the server lists"],
         ["engine", plan.settings.engine],
         ["Ray dashboard", f"{facts['dashboard']}   (token: {facts['keys']}/ray_token)"],
         ["workspace", f"{facts['workspace']}   (/workspace in the containers)"],

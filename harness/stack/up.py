@@ -34,6 +34,9 @@ LIKELY_MENDS: list[tuple[tuple[str, ...], str]] = [
     (("permission denied",), "make doctor TOPIC=stack   # a mounted file can't be read by the containers' user"),
 ]
 POLL_SECONDS = 0.5
+# Ray waits 30 s for its own node, and that can't be set; on a busy machine it takes longer.
+RAY_GAVE_UP = "node timed out during startup"
+RAY_STARTS = 3
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def up(settings: Settings) -> Result:
         compose = rendering.compose_for(plan)
         stamp = rendering.stamp(compose, values)
         before = observe.look(client, plan.expected)
-        names = served.names if served else (settings.model,)
+        names = served.names if served else plan.asked_names
         if _applied(settings) == stamp and fine(before):
             write_record(plan, served, names)
             return Result(plan, (), before, names, time.monotonic() - started)
@@ -130,11 +133,14 @@ def wait_ready(client: Any, plan: Plan) -> list[Service]:
     deadline = time.monotonic() + plan.settings.wait
     ready: dict[str, float] = {}
     started = time.monotonic()
+    starts = 1
     with console.step("waiting until everything answers") as step:
         while True:
             services = observe.look(client, plan.expected)
             for service in services:
-                if service.condition in ("exited", "stopped", "paused"):
+                if service.condition == "exited" and starts < RAY_STARTS and _started_again(client, service):
+                    starts += 1
+                elif service.condition in ("exited", "stopped", "paused"):
                     raise _failed(client, service, f"The service `{service.name}` {_verb(service)}: {service.detail}.")
                 if service.condition == "ok":
                     ready.setdefault(service.name, time.monotonic() - started)
@@ -151,6 +157,15 @@ def wait_ready(client: Any, plan: Plan) -> list[Service]:
             time.sleep(POLL_SECONDS)
         step.text = "ready: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in ready.items())
     return services
+
+
+def _started_again(client: Any, service: Service) -> bool:
+    """Start a node again that Ray itself was too impatient with; whether there was one."""
+    late = [c for c in service.containers if not c.running and RAY_GAVE_UP in docker_engine.log_tail(client, c.id)]
+    for container in late:
+        client.containers.get(container.id).start()
+        console.note(f"{service.name}: Ray gave up after 30 s, as it does on a busy machine; it is started again")
+    return bool(late)
 
 
 def _verb(service: Service) -> str:

@@ -221,9 +221,9 @@ class FakeModel:
         return httpx2.MockTransport(handle)
 
     @contextmanager
-    def serving(self) -> Iterator[str]:
-        """The model behind a port of 127.0.0.1; gives the base URL."""
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+    def serving(self, port: int = 0) -> Iterator[str]:
+        """The model behind a port of 127.0.0.1, by default a free one; gives the base URL."""
+        server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, name="fake-model", daemon=True)
         thread.start()

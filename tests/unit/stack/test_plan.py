@@ -49,7 +49,22 @@ def test_only_a_server_on_this_machines_loopback_needs_the_relay(tmp_path: Path,
     assert made.server.relay_port == port
     assert ("host-relay" in made.services) == (port is not None)
     assert "inference" not in made.services
-    assert made.server.container_url == url.rstrip("/")
+    assert made.server.host_url == url.rstrip("/")
+    # The very same address, except that containers have no IPv6.
+    assert made.server.container_url == url.rstrip("/").replace("[::1]", "localhost")
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("http://127.0.0.1:9/v1", "127.0.0.1:9"),
+        ("http://0.0.0.0:9/v1", "127.0.0.1:9"),
+        ("http://localhost:9/v1", "localhost:9"),
+        ("http://[::1]:9/v1", "[::1]:9"),
+    ],
+)
+def test_the_relay_leads_to_the_loopback_that_was_named(tmp_path: Path, url: str, target: str) -> None:
+    assert plan(tmp_path, ENGINE="external", OPENAI_BASE_URL=url).server.relay_target == target
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:30000", "ftp://x/v1", "http:///v1", "http://h:notaport/v1"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from harness.models import ModelFiles
@@ -36,11 +37,26 @@ def test_no_secret_is_among_the_variables(tmp_path: Path) -> None:
     assert "canary" not in str(values)
 
 
+def test_a_key_that_is_written_anew_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "api_key").write_text("old")
+    before = render(tmp_path)
+    assert render(tmp_path) == before
+    os.utime(tmp_path / "api_key", ns=(1, 2_000_000_000_000_000_000))
+    assert render(tmp_path) != before
+    assert "old" not in str(before)
+
+
 def test_an_external_server_brings_no_inference(tmp_path: Path) -> None:
     values = render(tmp_path, None, ENGINE="external", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
     assert values["COMPOSE_PROFILES"] == ""
     assert "DRYDOCK_INFERENCE_IMAGE" not in values
-    assert values["DRYDOCK_RELAY_PORT"] == "9"
+    assert (values["DRYDOCK_RELAY_PORT"], values["DRYDOCK_RELAY_TARGET"]) == ("9", "127.0.0.1:9")
+
+
+def test_an_external_servers_own_list_decides_unless_a_model_is_named(tmp_path: Path) -> None:
+    external = {"ENGINE": "external", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    assert render(tmp_path, None, **external)["DRYDOCK_MODEL_NAME"] == ""
+    assert render(tmp_path, None, **external, MODEL="gpt-4o")["DRYDOCK_MODEL_NAME"] == "gpt-4o"
 
 
 def test_profiles_follow_the_services(tmp_path: Path) -> None:
