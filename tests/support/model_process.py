@@ -48,6 +48,13 @@ class ModelProcess:
             self._process.communicate()
             self._process = None
 
+    def restart(self, *, key: str) -> str:
+        """End it and start it again with another key; returns the one before."""
+        before, self.key = self.key, key
+        self.kill()
+        self.start()
+        return before
+
 
 def main() -> None:
     """Serve until a signal."""

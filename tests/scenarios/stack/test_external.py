@@ -102,17 +102,26 @@ def test_a_server_that_went_and_came_again_is_reached_again(own_stack: Stack, ow
     assert own_stack.ids() == before
 
 
-def test_localhost_by_name_then_a_server_of_ours_then_back(own_stack: Stack, own_server: ModelProcess) -> None:
+def test_another_address_another_key_a_server_of_ours_and_back(own_stack: Stack, own_server: ModelProcess) -> None:
     by_name = f"http://localhost:{own_server.port}/v1"
-    own_stack.run("up", OPENAI_BASE_URL=by_name).ok()
+    own_stack.run("up", OPENAI_BASE_URL=by_name, WORKERS="0").ok()
     expected = [by_name, own_server.text]
     assert in_dev_and_in_a_task(own_stack, ANSWER, before=ASK) == (expected, expected)
+
+    first = own_server.restart(key="sk-another-key-9876543210")
+    try:
+        own_stack.run("up", OPENAI_BASE_URL=by_name, OPENAI_API_KEY=own_server.key, WORKERS="0").ok()
+        assert in_dev_and_in_a_task(own_stack, ANSWER, before=ASK) == (expected, expected)
+    finally:
+        own_server.restart(key=first)
+
     ours = own_stack.run("up", "--json", ENGINE="llamacpp", OPENAI_BASE_URL="", OPENAI_API_KEY="", WORKERS="0").ok()
     assert "inference" in ours.json()["changed"]
     assert set(own_stack.ids()) == {"ray-head", "dev", "inference"}
     assert own_stack.key() != own_server.key
     body = {"model": "smollm2-135m", "max_tokens": 4, "messages": [{"role": "user", "content": "Say hello."}]}
     assert own_stack.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"]
+
     own_stack.run("up").ok()
     assert set(own_stack.ids()) == {"ray-head", "ray-worker", "dev", "host-relay"}
     assert own_stack.run("status").code == 0

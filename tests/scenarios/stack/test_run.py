@@ -242,15 +242,20 @@ def test_ctrl_c_before_the_command_has_begun_ends_it_all_the_same(stack: Stack, 
     assert process.returncode == 130, errors
 
 
-def test_ctrl_c_at_a_terminal_ends_everything_in_the_container(stack: Stack, lasting: Started) -> None:
+@pytest.mark.parametrize(
+    ("command", "code"), [((str(HARNESS), "run"), 130), (("make", "--silent", "run"), 2)], ids=["harness", "make"]
+)
+def test_ctrl_c_at_a_terminal_ends_everything_in_the_container(
+    stack: Stack, lasting: Started, command: tuple[str, ...], code: int
+) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(CLONE)
-        os.execve(HARNESS, [str(HARNESS), "run"], stack.environment(CMD=LASTING, GRACE="0.2"))
+        os.execvpe(command[0], command, stack.environment(CMD=LASTING, GRACE="0.2"))
     lasting.wait_for_output("up")
     os.write(terminal, b"\x03")
     shown = read_to_end(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130, shown
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code, shown
     assert "ended by SIGINT" in shown
     assert "Traceback" not in shown
     state = lasting.state()
