@@ -46,7 +46,7 @@ class Supervised:
     ) -> None:
         self.runs = runs
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "harness.cli.main", "supervise", "--cmd", command, *options],
+            [*prefix, sys.executable, "-m", "harness.cli.entry", "supervise", "--cmd", command, *options],
             env={**os.environ, "RUNS": str(runs), "NO_COLOR": "1", "PYTHONPATH": str(CLONE), **(environment or {})},
             stdin=stdin,
             stdout=subprocess.PIPE,

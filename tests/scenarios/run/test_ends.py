@@ -275,7 +275,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
 
 def test_the_help_does_not_show_the_inner_verb() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "harness.cli.main", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "harness.cli.entry", "--help"], capture_output=True, text=True, check=True
     )
     assert "run" in done.stdout
     assert "supervise" not in done.stdout
