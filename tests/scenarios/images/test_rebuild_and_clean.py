@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,11 +25,12 @@ OTHER = "somebody-elses/image:1"
 
 @pytest.fixture(autouse=True)
 def _small_image_without_packages(workshop: Workshop) -> None:
-    """Steps of each sort, and none that fetches anything."""
+    """Steps of each sort, and none that fetches anything; new each time, for what is in the cache makes no record."""
     (workshop.clone / "docker/locks/small.txt").write_text("")
     (workshop.clone / "docker/small/Dockerfile").write_text(
         "ARG BASE\nFROM ${BASE}\nARG WORD=x\n"
-        "RUN --mount=type=bind,source=build,target=/mnt/build ls /mnt/build && echo ${WORD} >/word\n"
+        "RUN --mount=type=bind,source=build,target=/mnt/build ls /mnt/build && echo ${WORD} "
+        f"{uuid.uuid4().hex} >/word\n"
         "COPY note.txt /note.txt\nWORKDIR /some/where\n"
     )
 
@@ -39,17 +41,24 @@ def other_build(workshop: Workshop, tmp_path: Path) -> Iterator[set[str]]:
     before = {record.id for record in read_records(workshop.client)}
     folder = tmp_path / "other"
     folder.mkdir()
-    (folder / "note.txt").write_text("theirs")
+    # New each time: of a build that an earlier run has left in the cache there would be no new record.
+    word = f"theirs-{uuid.uuid4().hex}"
+    (folder / "note.txt").write_text(word)
     (folder / "Dockerfile").write_text(
-        f"FROM {workshop.base.reference}\nRUN echo theirs >/theirs\nCOPY note.txt /note.txt\n"
+        f"FROM {workshop.base.reference}\nRUN echo {word} >/theirs\nCOPY note.txt /note.txt\n"
     )
     subprocess.run(
         ["docker", "buildx", "--builder", "default", "build", "--load", "-t", OTHER, str(folder)],
         check=True,
         capture_output=True,
     )
-    yield {record.id for record in read_records(workshop.client)} - before
+    made = {record.id for record in read_records(workshop.client)} - before
+    yield made
     workshop.client.images.remove(OTHER)
+    while (
+        made and workshop.client.api.prune_builds(filters={"id": [f"^({'|'.join(made)})$"]}, all=True)["CachesDeleted"]
+    ):
+        made &= {record.id for record in read_records(workshop.client)}
 
 
 def test_a_change_makes_another_tag_and_the_old_image_is_found_again(workshop: Workshop) -> None:
