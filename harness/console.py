@@ -16,7 +16,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.status import Status
 from rich.table import Table
 from rich.theme import Theme
@@ -133,20 +132,6 @@ def step(text: str, *, quiet_below: float = 0.0) -> Iterator[Step]:
         seconds = time.monotonic() - started
         if sign == BAD or seconds >= quiet_below:
             out.print(f"[{style}]{sign}[/{style}] {escape(current.text)} [note]{seconds:.1f} s[/note]")
-
-
-def progress() -> Progress:
-    """A bar for downloads, in bytes; hidden where there is no terminal."""
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=out,
-        transient=True,
-        disable=not out.is_terminal,
-    )
 
 
 def show_error(error: DrydockError) -> None:

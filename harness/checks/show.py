@@ -12,7 +12,7 @@ from rich.status import Status as RichStatus
 from harness import console
 from harness.checks.findings import Finding, Place, StageResult, Status
 from harness.checks.report import CheckReport
-from harness.settings import in_container
+from harness.runs import shown as shown_folder
 
 # Stage 1 says which of two dozen things a server has; those that are all right fit on few lines.
 _WORDS: dict[Status, str] = {
@@ -87,7 +87,7 @@ def summary(report: CheckReport, folder: Path | None, *, next_steps: Sequence[st
     if report.seed is not None:
         console.note(f"SEED={report.seed} takes the same sample again")
     if folder is not None:
-        console.note(f"report: {_shown(folder)}")
+        console.note(f"report: {_short(shown_folder(folder))}")
     for step in next_steps:
         console.mend(step)
 
@@ -138,11 +138,6 @@ def _short(file: str) -> str:
         return str(Path(file).relative_to(Path.cwd()))
     except ValueError:
         return file
-
-
-def _shown(folder: Path) -> str:
-    """The report's folder as the reader finds it; in a container that is the clone's ``runs/``."""
-    return f"{folder.parent.name}/{folder.name}" if in_container() else _short(str(folder))
 
 
 def _figures(figures: dict[str, Any]) -> str:

@@ -22,11 +22,6 @@ def into_container(settings: Settings, value: str) -> str:
     return value
 
 
-def out_of_container(settings: Settings, value: str) -> str:
-    """The other way round, for reports that people open on this machine."""
-    return value.replace(f"{IN_CONTAINER}/", f"{settings.workspace}/") if value.startswith(IN_CONTAINER) else value
-
-
 def relative_to_clone(path: Path) -> str:
     """A path as people type it who stand in the clone, as they do for make."""
     try:
