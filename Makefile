@@ -9,7 +9,7 @@ override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OP
 	WORKSPACE REQUIREMENTS FRAMEWORK FRAMEWORK_SRC WORKERS \
 	PORT DASHBOARD_PORT PROJECT WAIT BASE NAMESPACE IMAGE_MIRROR DEBIAN_MIRROR DRYDOCK_CACHE \
 	HF_ENDPOINT HF_TOKEN HF_HUB_OFFLINE \
-	AGENT DATA STAGE SEED TIMEOUT GRACE CMD BACKGROUND S FOLLOW DUMP TOPIC JSON DRYDOCK_YES
+	AGENT DATA STAGE SEED TIMEOUT GRACE CMD BACKGROUND S FOLLOW DUMP PIDS MATCH LOGS LOCALS NATIVE TASKS GAP TOPIC JSON DRYDOCK_YES
 
 # What was typed after `make`; the harness is told, so that `harness settings` can name the origin of each value.
 override typed := $(strip $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name))))
@@ -32,7 +32,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 # `make up check` works in order, with -j too.
 .NOTPARALLEL:
 
-.PHONY: help up down status logs shell run check diagnose restart-ray doctor settings clean test test-full bench venv docker
+.PHONY: help up down status logs shell run check hang-dump diagnose restart-ray doctor settings clean test test-full bench venv docker
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,9 @@ run: venv ## Run a command in the dev container and keep its output (CMD='python
 
 check: venv ## Check the server and an agent in stages (AGENT=file.py:Class DATA=file.jsonl STAGE=1,2)
 	@.venv/bin/harness check
+
+hang-dump: venv ## Dump every stack of the system and say who hangs and why (PIDS= MATCH= LOGS= LOCALS=1)
+	@.venv/bin/harness hang-dump
 
 diagnose: venv ## Say who hangs and why, from dumped stacks (DUMP=folder, archive or text)
 	@.venv/bin/harness diagnose

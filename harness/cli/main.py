@@ -27,6 +27,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "shell": ("shell", "Open a shell in the dev container."),
     "run": ("run", "Run a command in the dev container and keep its output."),
     "check": ("check", "Check an agent in stages."),
+    "hang-dump": ("hang_dump", "Dump every stack of the system; say who hangs, who is the laggard and why."),
     "diagnose": ("diagnose", "Say who hangs, who is the laggard and why, from dumped stacks."),
     "restart-ray": ("restart_ray", "Restart our Ray cluster and no other."),
     "doctor": ("doctor", "Find out what is wrong with this machine or the stack."),
@@ -35,7 +36,7 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 
 # Called by Drydock itself in containers: there, but not in the help.
-INNER_VERBS: dict[str, str] = {"supervise": "supervise"}
+INNER_VERBS: dict[str, str] = {"supervise": "supervise", "sample": "sample"}
 
 
 class Verbs(click.Group):

@@ -25,68 +25,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.processes.sampling.model import ProcessEntry as ProcessEntry
+from harness.processes.sampling.model import SampleEntry as SampleEntry
+
 MANIFEST = "manifest.json"
 FORMAT = "drydock-hang/1"
-
-
-class SampleEntry(BaseModel):
-    """How one sample of one process went.
-
-    Attributes:
-        file: the dump, relative to the folder; None where there is none, and then ``error`` says why.
-        way: how it was taken: ``py-spy``, ``py-spy --nonblocking``, ``faulthandler``, ``proc``.
-        at: seconds since the first sample of the whole dump.
-    """
-
-    model_config = ConfigDict(extra="ignore")
-
-    file: str | None = None
-    way: str = "py-spy"
-    at: float = 0.0
-    state: str = ""
-    cpu_seconds: float | None = None
-    read_bytes: int | None = None
-    write_bytes: int | None = None
-    switches: int | None = None
-    gpu_percent: float | None = None
-    error: str = ""
-
-
-class ProcessEntry(BaseModel):
-    """One process, found or expected.
-
-    Attributes:
-        id: ``rank<k>``; without ranks ``driver``, ``server`` or ``worker:<pid>``. A child has its rank's id and the
-            role ``child``.
-        role: rank, child, driver, server, worker, launcher.
-        listens: has a listening socket. An event loop that sleeps is a service's then, rather than a lost await.
-        missing: expected by the world size, but nowhere found.
-        exit_code: of a process that has ended, where somebody kept it.
-        wchan, syscall: where the kernel has it, for a process in state D or one that no dumper could read.
-        logs: files in this folder that are its own.
-    """
-
-    model_config = ConfigDict(extra="ignore")
-
-    id: str = ""
-    role: str = ""
-    rank: int | None = None
-    local_rank: int | None = None
-    world_size: int | None = None
-    pid: int = 0
-    ppid: int = 0
-    host: str = ""
-    container: str = ""
-    command: str = ""
-    state: str = ""
-    wchan: str = ""
-    syscall: str = ""
-    listens: bool = False
-    missing: bool = False
-    exit_code: int | None = None
-    error: str = ""
-    samples: list[SampleEntry] = Field(default_factory=list)
-    logs: list[str] = Field(default_factory=list)
 
 
 class Manifest(BaseModel):
@@ -97,6 +40,7 @@ class Manifest(BaseModel):
         gap_seconds: time between the two samples.
         environment: the fingerprint (versions, images, revisions); free in form.
         unreachable: hosts or containers that couldn't be asked, each with its reason.
+        notes: what else was noticed while the dump was taken.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -107,6 +51,7 @@ class Manifest(BaseModel):
     gap_seconds: float | None = None
     processes: list[ProcessEntry] = Field(default_factory=list)
     unreachable: dict[str, str] = Field(default_factory=dict)
+    notes: list[str] = Field(default_factory=list)
     environment: dict[str, Any] = Field(default_factory=dict)
 
 

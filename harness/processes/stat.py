@@ -75,7 +75,7 @@ def parse_stat(content: bytes) -> Stat:
 
 def read_stat(pid: int) -> Stat | None:
     """The process's line of /proc, or None when it is gone or hidden from this user."""
-    content = _read(f"/proc/{pid}/stat")
+    content = read_small(f"/proc/{pid}/stat")
     return None if content is None else parse_stat(content)
 
 
@@ -92,7 +92,7 @@ def parse_command(content: bytes) -> list[str] | None:
 
 def read_command(pid: int) -> list[str] | None:
     """The process's arguments; None when it is gone, hidden, a zombie or a kernel thread."""
-    content = _read(f"/proc/{pid}/cmdline")
+    content = read_small(f"/proc/{pid}/cmdline")
     return None if content is None else parse_command(content)
 
 
@@ -106,7 +106,7 @@ def parse_peak_memory(content: bytes) -> int | None:
 
 def read_peak_memory(pid: int) -> int | None:
     """The most memory that the process's present program ever held; None when that can't be read any more."""
-    content = _read(f"/proc/{pid}/status")
+    content = read_small(f"/proc/{pid}/status")
     return None if content is None else parse_peak_memory(content)
 
 
@@ -124,8 +124,8 @@ def all_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
-def _read(path: str) -> bytes | None:
-    """A small file of /proc, or None when its process is gone (ENOENT, ESRCH) or not for us (EACCES)."""
+def read_small(path: str) -> bytes | None:
+    """A file of /proc, or None when its process is gone (ENOENT, ESRCH) or not for us (EACCES)."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:

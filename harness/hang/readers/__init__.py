@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tarfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from harness.errors import UsageError
+from harness.hang.folder import Manifest
 from harness.hang.model import Dump
 from harness.hang.readers import cluster, pyspy_json, recorder, sources
 from harness.hang.readers.assembly import Assembly
@@ -41,6 +43,15 @@ def read(path: str) -> Dump:
             mend="harness diagnose FOLDER|ARCHIVE|FILE   # text or JSON of py-spy, faulthandler, pystack, gdb, ray",
         )
     return dump
+
+
+def read_memory(manifest: Manifest, dumps: Mapping[str, bytes]) -> Dump:
+    """Read a dump that hasn't been written yet; its processes are the manifest's, in the same order."""
+    reader = _Reader()
+    reader.assembly.take_manifest("manifest.json", manifest.model_dump_json().encode())
+    for name, content in dumps.items():
+        reader.take(Source(name, io.BytesIO(content)))
+    return reader.assembly.finish()
 
 
 class _Reader:

@@ -95,6 +95,7 @@ class Assembly:
             dump.world_size = manifest.world_size or dump.world_size
             dump.gap_seconds = manifest.gap_seconds or dump.gap_seconds
             dump.notes += [f"{host} couldn't be asked: {reason}" for host, reason in manifest.unreachable.items()]
+            dump.notes += manifest.notes
         dump.processes = processes = [entry for entry in processes if not identity.is_system(entry.command)]
         identity.name_all(processes)
         dump.world_size = dump.world_size or max((process.world_size or 0 for process in processes), default=0) or None

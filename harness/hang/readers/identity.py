@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 
 from harness.hang.model import Process, Role
+from harness.processes.sampling.roles import RAY_WORKER, role_by_command
+from harness.processes.sampling.roles import is_system as is_system
 
 _RANK_FILE = re.compile(r"(?:^|[^a-z])rank[_.\-]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _CHILD_FILE = re.compile(r"child[_.\-]?(\d{1,10})", re.IGNORECASE)
@@ -15,20 +17,10 @@ _NAMED = re.compile(r"^(driver|server|launcher|worker)(?:[_.\-:]?(\d+))?\b", re.
 _RANK_ARGUMENT = re.compile(r"(?:^|[\s,;(])(?:--?)?(?:global[_-])?rank[= ](\d{1,7})(?!\S)", re.IGNORECASE)
 _LOCAL_RANK_ARGUMENT = re.compile(r"--?local[_-]rank[= ](\d{1,7})(?!\S)", re.IGNORECASE)
 
-_SERVER_COMMANDS = re.compile(
-    r"vllm(?:\.entrypoints| serve)|VLLM::|vllm_ext|sglang\.launch_server|sglang::|areal\.[\w.]*(?:vllm|sglang)_server"
-    r"|xllamacpp|llama_cpp|llama-server|-m gateway|uvicorn|gunicorn|hypercorn|text-generation|trtllm-serve"
-)
 _SERVER_PARTS = re.compile(r"VLLM::(?:EngineCore|Worker)|sglang::(?:scheduler|detokenizer)")
-_LAUNCHER_COMMANDS = re.compile(
-    r"(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate(?:\.commands\.launch| launch)|deepspeed\.launcher"
-    r"|\bmpirun|\bsrun)\b"
-)
-_RAY_WORKER = re.compile(r"^ray::|default_worker\.py")
-_RAY_SYSTEM = re.compile(
-    r"/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent"
-    r"|^ray::(?:Dashboard\w*|RuntimeEnvAgent|LogMonitor|IDLE_SpillWorker|IDLE_RestoreWorker)"
-)
+
+
+_Spot = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
@@ -83,35 +75,19 @@ def local_rank_in_command(command: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def role_by_command(command: str) -> Role:
-    """A role that the command line alone tells."""
-    if _RAY_WORKER.search(command):
-        return "worker"
-    if _SERVER_COMMANDS.search(command):
-        return "server"
-    if _LAUNCHER_COMMANDS.search(command):
-        return "launcher"
-    return ""
-
-
-def is_system(command: str) -> bool:
-    """Ray's own services: they wait by design and say nothing of a hang."""
-    return bool(_RAY_SYSTEM.search(command))
-
-
 def name_all(processes: list[Process]) -> None:
     """Give every process that has none an id, and every child its owner."""
     _ranks_from_local(processes)
-    by_pid = {process.pid: process for process in processes if process.pid and process.role != "child"}
-    siblings: dict[int, list[Process]] = {}
+    by_pid = {_spot(process, process.pid): process for process in processes if process.pid}
+    siblings: dict[_Spot, list[Process]] = {}
     for process in processes:
-        siblings.setdefault(process.ppid, []).append(process)
+        siblings.setdefault(_spot(process, process.ppid), []).append(process)
     for process in processes:
-        parent = by_pid.get(process.ppid)
+        parent = by_pid.get(_spot(process, process.ppid))
         if process.role == "" and process.rank is None and parent is not None and parent is not process:
             # Ranks that their script started itself are no helpers; nor are Ray's workers, but what these start is.
-            ranks = any(_looks_distributed(sibling) for sibling in siblings[process.ppid])
-            own_worker = _RAY_WORKER.search(process.command) and not _RAY_WORKER.search(parent.command)
+            ranks = any(_looks_distributed(sibling) for sibling in siblings[_spot(process, process.ppid)])
+            own_worker = RAY_WORKER.search(process.command) and not RAY_WORKER.search(parent.command)
             process.role = "" if ranks or own_worker or _leads(parent) else "child"
         if process.role == "":
             process.role = "rank" if process.rank is not None else role_by_command(process.command)
@@ -138,18 +114,35 @@ def name_all(processes: list[Process]) -> None:
     _name_children(processes, by_pid)
 
 
-def _name_children(processes: list[Process], by_pid: dict[int, Process]) -> None:
+def _spot(process: Process, pid: int) -> _Spot:
+    """A number counts on its machine and in its container only."""
+    return process.host, process.container, pid
+
+
+def _name_children(processes: list[Process], by_pid: dict[_Spot, Process]) -> None:
     by_rank = {process.rank: process for process in processes if process.role == "rank"}
     for process in processes:
         if process.role != "child":
             continue
-        owner = by_rank.get(process.rank) if process.rank is not None else by_pid.get(process.ppid)
+        owner = _owner(process, by_pid)
+        if process.rank is not None and (owner is None or owner.rank != process.rank):
+            owner = by_rank.get(process.rank)
         if owner is not None:
             process.owner = owner.id
             process.rank = owner.rank
         # A child belongs to its rank; without one it is a process that a person looks up by its number.
         if not process.id:
             process.id = f"rank{process.rank}" if process.rank is not None else f"worker:{process.pid}"
+
+
+def _owner(process: Process, by_pid: dict[_Spot, Process]) -> Process | None:
+    """The nearest process above it that is no child itself."""
+    above = by_pid.get(_spot(process, process.ppid))
+    for _ in range(64):
+        if above is None or above.role != "child":
+            return above
+        above = by_pid.get(_spot(above, above.ppid))
+    return None
 
 
 def _ranks_from_local(processes: list[Process]) -> None:

@@ -1,0 +1,27 @@
+"""``harness sample``: sample this PID namespace for a ``hang-dump`` somewhere else; called by Drydock itself."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from pydantic import ValidationError
+
+from harness.errors import UsageError
+from harness.processes.sampling.model import SampleRequest, pack
+from harness.processes.sampling.take import take
+
+
+@click.command("sample")
+@click.option("--request", help="The request as JSON; default: read from standard input.")
+def command(request: str | None) -> None:
+    """Sample the processes that are seen here; writes one compressed answer to standard output."""
+    text = sys.stdin.read() if request is None else request
+    try:
+        wanted = SampleRequest.model_validate_json(text or "{}")
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"The request can't be used: {where}: {first['msg']}") from None
+    sys.stdout.buffer.write(pack(take(wanted)))
+    sys.stdout.buffer.flush()

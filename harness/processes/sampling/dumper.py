@@ -1,0 +1,121 @@
+"""The stacks of one process by py-spy, with a hard time limit and a second way in where the first is barred."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from functools import lru_cache
+
+_BLOCKING, _NONBLOCKING = "py-spy", "py-spy --nonblocking"
+# What py-spy prints, and what that means; the first that is found counts.
+_REASONS = (
+    ("No such process", "it ended before it could be sampled"),
+    ("Failed to find python version", "not a Python process, or one that py-spy doesn't know"),
+    ("Failed to find a python interpreter", "no interpreter is ready in it: it is starting, ending, or not Python"),
+    ("Permission denied", "denied"),
+    ("Operation not permitted", "denied"),
+    ("Failed to suspend process", "it can't be suspended: it is stopped, or a debugger holds it"),
+)
+_FINAL = ("No such process",)
+DENIED = "denied"
+
+
+@dataclass(frozen=True)
+class Dumped:
+    """What came of one attempt.
+
+    Attributes:
+        content: py-spy's JSON; None where there is none, and then ``error`` says why.
+        unclean: py-spy didn't end by itself, so that the process may have been left stopped.
+    """
+
+    way: str
+    content: bytes | None = None
+    error: str = ""
+    unclean: bool = False
+
+
+class Dumper:
+    """Runs py-spy; ``stop`` ends all that run, from another thread or a signal handler."""
+
+    def __init__(self, *, seconds: float, locals_: bool = False, native: bool = False) -> None:
+        self._seconds = seconds
+        self._locals, self._native = locals_, native
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def dump(self, pid: int, state: str) -> Dumped:
+        """The stacks of one process; ``state`` is the kernel's letter for it just before."""
+        first = _NONBLOCKING if state in ("T", "t") else _BLOCKING
+        dumped = self._once(pid, first)
+        if dumped.content is not None or first == _NONBLOCKING or self._stopped:
+            return dumped
+        if any(dumped.error == reason for word, reason in _REASONS if word in _FINAL):
+            return dumped
+        second = self._once(pid, _NONBLOCKING)
+        unclean = dumped.unclean or second.unclean
+        if second.content is not None:
+            return Dumped(_NONBLOCKING, second.content, unclean=unclean)
+        return Dumped(dumped.way, None, dumped.error, unclean)
+
+    def stop(self) -> None:
+        """End everything that runs, and start nothing more."""
+        self._stopped = True
+        with self._lock:
+            for process in self._running:
+                process.kill()
+
+    def _once(self, pid: int, way: str) -> Dumped:
+        program = find_py_spy()
+        if program is None:
+            return Dumped(way, None, "py-spy is not installed here")
+        arguments = [program, "dump", "--json", "--pid", str(pid)]
+        if self._locals:
+            arguments.append("--locals")
+        if way == _NONBLOCKING:
+            arguments.append("--nonblocking")
+        elif self._native:
+            arguments.append("--native")
+        with self._lock:
+            if self._stopped:
+                return Dumped(way, None, "the dump was broken off")
+            try:
+                process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)  # noqa: E501  # fmt: skip
+            except OSError as error:
+                return Dumped(way, None, f"py-spy can't be started: {error.strerror}")
+            self._running.add(process)
+        try:
+            output, complaint = process.communicate(timeout=self._seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return Dumped(way, None, f"py-spy took longer than {self._seconds:g} s", unclean=True)
+        finally:
+            with self._lock:
+                self._running.discard(process)
+        return _outcome(way, process.returncode, output, complaint)
+
+
+def _outcome(way: str, code: int, output: bytes, complaint: bytes) -> Dumped:
+    if code == 0 and output.lstrip()[:1] == b"[" and b'"frames"' in output:
+        return Dumped(way, output)
+    if code < 0:
+        return Dumped(way, None, f"py-spy was ended by signal {-code}", unclean=True)
+    text = complaint.decode("utf-8", "replace")
+    reason = next((reason for word, reason in _REASONS if word in text), "")
+    if not reason:
+        said = [line.strip() for line in text.splitlines() if line.strip()]
+        reason = f"py-spy failed: {said[-1][:200]}" if said else f"py-spy gave no stacks (exit code {code})"
+    return Dumped(way, None, reason, unclean=code != 0)
+
+
+@lru_cache(maxsize=1)
+def find_py_spy() -> str | None:
+    """py-spy beside this interpreter, where the wheel's requirement put it; else on PATH."""
+    beside = os.path.join(os.path.dirname(sys.executable), "py-spy")
+    return beside if os.access(beside, os.X_OK) else shutil.which("py-spy")

@@ -1,0 +1,164 @@
+"""What /proc tells of one process, beside its line of ``stat``."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from functools import lru_cache
+from typing import NamedTuple
+
+from harness.processes.stat import Stat, read_small, read_stat
+
+# What says that a process computes or serves: libraries that it has mapped.
+_TELLING_LIBRARY = re.compile(rb"/(libtorch_python|libtorch_cpu|_raylet|libpython3)[^/\n]*\.so")
+_INTERPRETER = re.compile(rb"/(?:libpython3[\w.]*\.so[\w.]*|python3?(?:\.\d+)?[dt]?)\s*$", re.MULTILINE)
+
+
+class Moving(NamedTuple):
+    """What tells a process that gets on from one that is stuck; None where it can't be read."""
+
+    state: str
+    cpu_seconds: float
+    read_bytes: int | None
+    write_bytes: int | None
+    switches: int | None
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """The kernel's name for this boot; "" where it can't be read."""
+    content = read_small("/proc/sys/kernel/random/boot_id")
+    return (content or b"").decode("ascii", "replace").strip()
+
+
+def host() -> str:
+    """This machine's name, as its containers may call it otherwise."""
+    return socket.gethostname()
+
+
+def pid_namespace(pid: int | str = "self") -> int:
+    """Inode of a process's PID namespace; 0 where it can't be read."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def environ(pid: int) -> dict[str, str]:
+    """The environment that the process was started with; {} where it isn't for us to read."""
+    content = read_small(f"/proc/{pid}/environ") or b""
+    pairs = (part.partition(b"=") for part in content.split(b"\0") if part)
+    return {name.decode("utf-8", "replace"): value.decode("utf-8", "replace") for name, _, value in pairs}
+
+
+def libraries(pid: int) -> frozenset[str]:
+    """Which of the telling libraries it has mapped: ``torch``, ``ray``, ``python``; empty where it isn't for us."""
+    content = read_small(f"/proc/{pid}/maps") or b""
+    found = set()
+    for match in _TELLING_LIBRARY.finditer(content):
+        found.add({b"_raylet": "ray", b"libpython3": "python"}.get(match[1], "torch"))
+    if "python" not in found and _INTERPRETER.search(content):
+        found.add("python")
+    return frozenset(found)
+
+
+def status_fields(pid: int) -> dict[str, str]:
+    """The lines of ``/proc/PID/status`` by name."""
+    content = read_small(f"/proc/{pid}/status") or b""
+    pairs = (line.partition(":") for line in content.decode("utf-8", "replace").splitlines())
+    return {name: value.strip() for name, _, value in pairs}
+
+
+def own_pid(status: dict[str, str]) -> int:
+    """Its number in its own PID namespace, the innermost; 0 where the kernel doesn't say (before 4.1)."""
+    numbers = status.get("NSpid", "").split()
+    return int(numbers[-1]) if numbers and numbers[-1].isdecimal() else 0
+
+
+def moving(pid: int) -> Moving | None:
+    """Where it stands now; None when it is gone."""
+    stat = read_stat(pid)
+    if stat is None:
+        return None
+    io = _numbers(f"/proc/{pid}/io")
+    return Moving(stat.state, stat.cpu_seconds, io.get("read_bytes"), io.get("write_bytes"), _switches(pid))
+
+
+def state_of_any_thread(pid: int, stat: Stat) -> str:
+    """The kernel's letter; T or t also where only some of its threads are stopped, D where one sleeps unreachably."""
+    states = {stat.state}
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return stat.state
+    for thread in threads:
+        content = read_small(f"/proc/{pid}/task/{thread}/stat") or b""
+        rest = content[content.rfind(b")") + 2 :]
+        states.add(rest[:1].decode("ascii", "replace"))
+    for letter in ("T", "t"):
+        if letter in states:
+            return letter
+    return stat.state
+
+
+def kernel_place(pid: int) -> tuple[str, str]:
+    """``(wchan, syscall)``: where the kernel has its first thread; "" where that isn't told."""
+    wchan = (read_small(f"/proc/{pid}/wchan") or b"").decode("ascii", "replace").strip()
+    call = (read_small(f"/proc/{pid}/syscall") or b"").decode("ascii", "replace").strip()
+    return ("" if wchan == "0" else wchan), call
+
+
+def listening(pids: list[int]) -> set[int]:
+    """Those that have a listening TCP or Unix socket. Network namespaces may differ, so each table is read once."""
+    tables: dict[int, set[str]] = {}
+    found = set()
+    for pid in pids:
+        try:
+            namespace = os.stat(f"/proc/{pid}/ns/net").st_ino
+            names = os.listdir(f"/proc/{pid}/fd")
+        except OSError:
+            continue
+        if namespace not in tables:
+            tables[namespace] = _listening_inodes(pid)
+        wanted = tables[namespace]
+        if wanted and any(_socket_inode(pid, name) in wanted for name in names):
+            found.add(pid)
+    return found
+
+
+def _listening_inodes(pid: int) -> set[str]:
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in (read_small(f"/proc/{pid}/net/{table}") or b"").decode("ascii", "replace").splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == "0A":
+                found.add(fields[9])
+    return found
+
+
+def _socket_inode(pid: int, descriptor: str) -> str:
+    try:
+        target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+    except OSError:
+        return ""
+    return target[8:-1] if target.startswith("socket:[") else ""
+
+
+def _numbers(path: str) -> dict[str, int]:
+    pairs = (line.partition(b":") for line in (read_small(path) or b"").splitlines())
+    return {name.decode("ascii", "replace"): int(value) for name, _, value in pairs if value.strip().isdigit()}
+
+
+def _switches(pid: int) -> int | None:
+    """Context switches of all threads: the main one's alone say nothing where another thread does the work."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return None
+    total = 0
+    for thread in threads:
+        for line in (read_small(f"/proc/{pid}/task/{thread}/status") or b"").splitlines()[-2:]:
+            if b"ctxt_switches" in line:
+                total += int(line.rpartition(b":")[2])
+    return total

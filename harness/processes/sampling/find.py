@@ -1,0 +1,204 @@
+"""Which processes of this PID namespace are meant, and what each of them is."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+
+from harness.processes.redact import redact_command
+from harness.processes.sampling import facts, roles
+from harness.processes.sampling.model import ProcessEntry, SampleRequest
+from harness.processes.sampling.roles import Place
+from harness.processes.stat import Stat, all_pids, read_command, read_stat
+from harness.processes.tree import descendants_of
+
+_LONGEST_COMMAND = 400
+# Python's own helper processes: they sleep at the end of a pipe by design.
+_HELPERS = re.compile(r"multiprocessing\.resource_tracker|multiprocessing\.forkserver|torch_shm_manager")
+
+
+@dataclass
+class Seen:
+    """A process before anything was decided about it."""
+
+    stat: Stat
+    arguments: list[str]
+    python: bool = False
+    place: Place = field(default_factory=Place)
+    libraries: frozenset[str] = frozenset()
+
+    @property
+    def command(self) -> str:
+        """Its arguments as one text."""
+        return " ".join(self.arguments) or f"[{self.stat.name}]"
+
+
+@dataclass
+class Found:
+    """Who is meant.
+
+    Attributes:
+        entries: parents before their children.
+        left_out: command lines of Python processes that don't look like training or serving.
+    """
+
+    entries: list[ProcessEntry]
+    left_out: list[str] = field(default_factory=list)
+
+
+def find(request: SampleRequest) -> Found:
+    """The processes that a request is about, with everything about them that needs no dumper."""
+    seen = _look_around()
+    chosen, left_out = _choose(request, seen)
+    order = [pid for pid in seen if pid in chosen]
+    listening = facts.listening(order)
+    host, container = facts.host(), ""
+    entries = [_entry(seen[pid], seen, chosen, host, container, pid in listening) for pid in order]
+    for pid in request.pids:
+        if pid not in seen:
+            entries.append(ProcessEntry(pid=pid, host=host, missing=True, error="there is no such process (any more)"))
+    return Found(entries, left_out)
+
+
+def _look_around() -> dict[int, Seen]:
+    """Everything that could be meant: no kernel threads, nothing of ours."""
+    seen: dict[int, Seen] = {}
+    for pid in sorted(all_pids()):
+        stat = read_stat(pid)
+        if stat is None or 2 in (pid, stat.ppid):
+            continue
+        arguments = read_command(pid)
+        if arguments is None and not stat.is_zombie:
+            continue
+        seen[pid] = Seen(stat, arguments or [])
+    stats = {pid: one.stat for pid, one in seen.items()}
+    for pid in [os.getpid(), *descendants_of([os.getpid()], stats)]:
+        seen.pop(pid, None)
+    for pid in [pid for pid, one in seen.items() if roles.is_own(one.arguments)]:
+        del seen[pid]
+    for pid, one in seen.items():
+        one.python = _is_python(pid, one)
+    return seen
+
+
+def _is_python(pid: int, one: Seen) -> bool:
+    if one.stat.is_zombie:
+        return False
+    if roles.is_python(one.arguments, one.stat.name):
+        return True
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith(("python", "pypy"))
+    except OSError:
+        return bool(roles.RAY_WORKER.search(one.command))
+
+
+def _choose(request: SampleRequest, seen: dict[int, Seen]) -> tuple[set[int], list[str]]:
+    stats = {pid: one.stat for pid, one in seen.items()}
+    explicit = bool(request.pids or request.match)
+    roots = {pid for pid in request.pids if pid in seen}
+    if request.match:
+        expression = re.compile(request.match)
+        above = _ancestors(os.getpid())
+        # The shell that typed our command line has the expression in its own; that isn't who was meant.
+        roots |= {
+            pid for pid, one in seen.items() if expression.search(one.command) and (one.python or pid not in above)
+        }
+    left_out: list[str] = []
+    for pid, one in seen.items():
+        if explicit and pid not in roots:
+            continue
+        if one.python:
+            one.place, one.libraries = roles.place(facts.environ(pid)), facts.libraries(pid)
+        if explicit:
+            continue
+        if (request.everything and one.python) or _works(one):
+            roots.add(pid)
+    chosen = roots | set(descendants_of(roots, stats))
+    chosen = {pid for pid in chosen if not _is_helper(seen[pid])}
+    for pid in chosen - roots:
+        one = seen[pid]
+        if one.python and explicit:
+            one.place, one.libraries = roles.place(facts.environ(pid)), facts.libraries(pid)
+    if not explicit:
+        left_out = [
+            _shown(one.command) for pid, one in seen.items()
+            if one.python and pid not in chosen and not _is_helper(one)
+        ]  # fmt: skip
+    return chosen, left_out
+
+
+def _is_helper(one: Seen) -> bool:
+    """Python's and Ray's own services: they wait by design."""
+    return bool(_HELPERS.search(one.command)) or roles.is_system(one.command)
+
+
+def _works(one: Seen) -> bool:
+    """Whether it looks like training or serving."""
+    if roles.is_system(one.command):
+        return False
+    role = roles.role_by_command(one.command)
+    if not one.python:
+        return role == "launcher" and not one.stat.is_zombie
+    return role != "" or one.place.rank is not None or bool(one.libraries & {"torch", "ray"})
+
+
+def _entry(
+    one: Seen, seen: dict[int, Seen], chosen: set[int], host: str, container: str, listens: bool
+) -> ProcessEntry:
+    pid = one.stat.pid
+    status = facts.status_fields(pid)
+    entry = ProcessEntry(
+        pid=pid,
+        ppid=one.stat.ppid,
+        pid_namespace=facts.pid_namespace(pid),
+        own_pid=facts.own_pid(status),
+        start_ticks=one.stat.start_ticks,
+        host=host,
+        container=container,
+        command=_shown(one.command),
+        state=facts.state_of_any_thread(pid, one.stat),
+        listens=listens,
+    )
+    role = roles.role_by_command(one.command)
+    place = one.place
+    owner = _rank_above(one, seen, chosen)
+    if one.python and place.rank is not None and role != "launcher" and owner is None:
+        entry.role = "rank"
+        entry.rank, entry.local_rank, entry.world_size = place.rank, place.local_rank, place.world_size
+        entry.local_world_size, entry.job = place.local_world_size, place.job
+    elif owner is not None:
+        entry.role, entry.rank, entry.job = "child", owner.place.rank, owner.place.job
+    elif role:
+        entry.role = role
+    elif "ray" in one.libraries and one.stat.ppid not in chosen:
+        entry.role = "driver"
+    if not one.python and not one.stat.is_zombie:
+        entry.error = "not a Python process"
+    return entry
+
+
+def _rank_above(one: Seen, seen: dict[int, Seen], chosen: set[int]) -> Seen | None:
+    """The rank that it descends from and whose environment it has inherited; None for a rank itself."""
+    pid = one.stat.ppid
+    for _ in range(64):
+        above = seen.get(pid)
+        if above is None or pid not in chosen:
+            return None
+        if above.python and above.place.rank is not None and roles.role_by_command(above.command) != "launcher":
+            inherited = one.place.rank is None or one.place == above.place
+            return (_rank_above(above, seen, chosen) or above) if inherited else None
+        pid = above.stat.ppid
+    return None
+
+
+def _ancestors(pid: int) -> set[int]:
+    found: set[int] = set()
+    while (stat := read_stat(pid)) is not None and stat.ppid and stat.ppid not in found:
+        pid = stat.ppid
+        found.add(pid)
+    return found
+
+
+def _shown(command: str) -> str:
+    return redact_command(command)[:_LONGEST_COMMAND]

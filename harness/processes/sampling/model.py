@@ -1,0 +1,169 @@
+"""What is asked of a node and what it answers; both travel as JSON, the answer compressed by gzip."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+ANSWER_FORMAT = "drydock-sample/1"
+
+
+class SampleEntry(BaseModel):
+    """How one sample of one process went.
+
+    Attributes:
+        file: the dump, relative to the folder; None where there is none, and then ``error`` says why.
+        way: how it was taken: ``py-spy``, ``py-spy --nonblocking``, ``faulthandler``, ``proc``.
+        at: seconds since the first sample of the whole dump.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    file: str | None = None
+    way: str = "py-spy"
+    at: float = 0.0
+    state: str = ""
+    cpu_seconds: float | None = None
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+    switches: int | None = None
+    gpu_percent: float | None = None
+    error: str = ""
+
+
+class ProcessEntry(BaseModel):
+    """One process, found or expected.
+
+    Attributes:
+        id: ``rank<k>``; without ranks ``driver``, ``server`` or ``worker:<pid>``. A child has its rank's id and the
+            role ``child``.
+        role: rank, child, driver, server, worker, launcher.
+        pid: its number in the PID namespace of whoever sampled it.
+        pid_namespace, own_pid, start_ticks: inode of its own PID namespace, its number in there, and clock ticks from
+            boot to its start. Together they are one process, however many ways lead to it; 0 where not known.
+        listens: has a listening socket. An event loop that sleeps is a service's then, rather than a lost await.
+        missing: expected by the world size, but nowhere found.
+        exit_code: of a process that has ended, where somebody kept it.
+        wchan, syscall: where the kernel has it, for a process in state D or one that no dumper could read.
+        job: what the ranks of one launch have in common (the address of their store), to tell two jobs apart.
+        logs: files in this folder that are its own.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str = ""
+    role: str = ""
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    local_world_size: int | None = None
+    job: str = ""
+    pid: int = 0
+    ppid: int = 0
+    pid_namespace: int = 0
+    own_pid: int = 0
+    start_ticks: int = 0
+    host: str = ""
+    container: str = ""
+    command: str = ""
+    python: str = ""
+    state: str = ""
+    wchan: str = ""
+    syscall: str = ""
+    listens: bool = False
+    missing: bool = False
+    exit_code: int | None = None
+    error: str = ""
+    samples: list[SampleEntry] = Field(default_factory=list)
+    logs: list[str] = Field(default_factory=list)
+
+
+class SampleRequest(BaseModel):
+    """What to sample on a node, and how.
+
+    Attributes:
+        pids: these and what descends from them, by their numbers in the node's PID namespace.
+        match: a regular expression; processes whose command line it is found in, and what descends from them.
+        everything: every Python process, also those that don't look like training or serving. Without any of the
+            three, what looks like training or serving is taken.
+        samples: samples of each process, 1 to 5.
+        gap_seconds: from the end of one sample of all to the beginning of the next.
+        timeout_seconds: after this the node answers with what it has.
+        dump_seconds: one process may take this long; then its dumper is ended.
+        locals: local variables, redacted.
+        native: frames of C and C++ as well; stops a process with torch for a second or more.
+        tasks: await chains of asyncio tasks; stops the process for a moment.
+        logs: files or patterns (``*``), whose ends are taken along.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    pids: list[int] = Field(default_factory=list)
+    match: str = ""
+    everything: bool = False
+    samples: int = Field(default=2, ge=1, le=5)
+    gap_seconds: float = Field(default=2.0, ge=0, le=600)
+    timeout_seconds: float = Field(default=120.0, gt=0)
+    dump_seconds: float = Field(default=15.0, gt=0)
+    locals: bool = False
+    native: bool = False
+    tasks: bool = False
+    logs: list[str] = Field(default_factory=list)
+
+    @field_validator("match")
+    @classmethod
+    def _is_expression(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {error}") from None
+        return value
+
+
+class NodeAnswer(BaseModel):
+    """What one node found.
+
+    Attributes:
+        boot_id: the kernel's name for this boot; the same in all containers of a machine.
+        pid_namespace: inode of the namespace in which the pids of this answer count.
+        container: name of the container, where who asked knows it.
+        dumps: file name to content; entries name them as ``file``.
+        left_out: command lines of Python processes that were seen and not sampled.
+        notes: what a person should know: what was denied, cut short, or not there.
+    """
+
+    model_config = ConfigDict(extra="ignore", ser_json_bytes="base64", val_json_bytes="base64")
+
+    format: str = ANSWER_FORMAT
+    host: str = ""
+    boot_id: str = ""
+    pid_namespace: int = 0
+    container: str = ""
+    processes: list[ProcessEntry] = Field(default_factory=list)
+    dumps: dict[str, bytes] = Field(default_factory=dict)
+    left_out: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    environment: dict[str, Any] = Field(default_factory=dict)
+
+
+def pack(answer: NodeAnswer) -> bytes:
+    """An answer as it travels."""
+    return gzip.compress(answer.model_dump_json(exclude_defaults=True).encode(), compresslevel=3, mtime=0)
+
+
+def unpack(data: bytes) -> NodeAnswer:
+    """The answer that travelled here.
+
+    Raises:
+        ValueError: this isn't one, or not a whole one.
+    """
+    try:
+        return NodeAnswer.model_validate_json(gzip.decompress(data))
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"no answer of `harness sample`: {error}") from None
+    except ValidationError as error:
+        raise ValueError(f"no answer of `harness sample`: {error.errors()[0]['msg']}") from None
