@@ -13,10 +13,13 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.openai_api.reading import Protocol, Reply, StreamReader, ToolCall, protocol_of, read_body
 from harness.openai_api.sse import Decoder
+
+if TYPE_CHECKING:
+    from harness.openai_api.recording.tape import Tape
 
 # Bodies beyond this are counted but not kept; a request with images is a few hundred kilobytes.
 MAX_KEPT = 8 * 1024 * 1024
@@ -91,9 +94,12 @@ class Reader:
         number, run, method, path: as in ``Call``.
         request: the request's body.
         began: the run's start, on the monotonic clock.
+
+    ``tape`` may be set to something that keeps the bytes as well.
     """
 
     def __init__(self, number: int, run: int, method: str, path: str, request: bytes, began: float) -> None:
+        self.tape: Tape | None = None
         self._number, self._run, self._method, self._path = number, run, method, path
         self._began, self._started = began, time.monotonic()
         self._protocol = protocol_of(path)
@@ -111,12 +117,16 @@ class Reader:
     def answered(self, status: int, content_type: str) -> None:
         """The answer's head has come."""
         self._status = status
+        if self.tape is not None:
+            self.tape.answered(status, content_type)
         if "event-stream" in content_type:
             self._stream = StreamReader(self._protocol)
 
     def feed(self, chunk: bytes) -> None:
         """Part of the answer's body has come."""
         self._size += len(chunk)
+        if self.tape is not None:
+            self.tape.feed(chunk)
         if self._stream is None:
             if self._size <= MAX_KEPT:
                 self._raw += chunk
@@ -130,9 +140,13 @@ class Reader:
     def failed(self, why: str) -> None:
         """No answer came, or it broke off."""
         self._failure = self._failure or why
+        if self.tape is not None:
+            self.tape.failed(why)
 
     def abandoned(self, why: str) -> None:
         """The agent hung up before the answer was there."""
+        if self.tape is not None:
+            self.tape.abandoned(why)
         self._abandoned = self._abandoned or not self._failure
         self.failed(why)
 

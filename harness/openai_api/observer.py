@@ -24,6 +24,9 @@ current_run: contextvars.ContextVar[int] = contextvars.ContextVar("drydock_run",
 
 LIBRARIES = ("httpx2", "httpx")
 
+# Says to our own port, and to no other, which run a call belongs to.
+RUN_HEADER = "x-drydock-run"
+
 Take = Callable[[Call, str], None]
 
 
@@ -51,10 +54,12 @@ class Observer:
 
     Args:
         take: gets each finished call and the origin (scheme, host, port) it went to.
+        ours: origin of our own port, whose calls are marked with their run.
     """
 
-    def __init__(self, take: Take) -> None:
+    def __init__(self, take: Take, *, ours: str = "") -> None:
         self._take = take
+        self._ours = ours
         self._began = time.monotonic()
         self._numbers: dict[int, int] = {}
         self._open: set[Watched] = set()
@@ -115,7 +120,10 @@ class Observer:
         number = self._numbers[run] = self._numbers.get(run, 0) + 1
         path = request.url.raw_path.decode("ascii")
         reader = Reader(number, run, request.method, path, _content(request), self._began)
-        watched = Watched(reader, _origin(request), self._done)
+        origin = _origin(request)
+        if origin == self._ours:
+            request.headers[RUN_HEADER] = str(run)
+        watched = Watched(reader, origin, self._done)
         self._open.add(watched)
         return watched
 
