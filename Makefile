@@ -6,7 +6,7 @@
 
 # The names of all settings; the same as in harness/settings.py (tests/unit/test_makefile.py compares).
 override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OPENAI_API_KEY \
-	WORKSPACE REQUIREMENTS FRAMEWORK FRAMEWORK_SRC WORKERS \
+	WORKSPACE REQUIREMENTS FRAMEWORK FRAMEWORK_SRC WORKERS DEBUG \
 	PORT DASHBOARD_PORT PROJECT WAIT BASE NAMESPACE IMAGE_MIRROR DEBIAN_MIRROR DRYDOCK_CACHE \
 	HF_ENDPOINT HF_TOKEN HF_HUB_OFFLINE \
 	AGENT DATA STAGE SEED TIMEOUT GRACE CMD BACKGROUND S FOLLOW DUMP PIDS MATCH LOGS LOCALS NATIVE TASKS GAP TOPIC JSON DRYDOCK_YES
@@ -37,7 +37,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-up: venv docker ## Bring the stack up: inference server, Ray, dev container (MODEL= ENGINE= WORKSPACE= WORKERS=)
+up: venv docker ## Bring the stack up: inference server, Ray, dev container (MODEL= ENGINE= WORKSPACE= WORKERS= DEBUG=)
 	@.venv/bin/harness up
 
 down: venv ## Stop the stack; weights, images and volumes stay

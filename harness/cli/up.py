@@ -22,6 +22,7 @@ from harness.stack.up import up
 @setting_option("engine")
 @setting_option("workspace")
 @setting_option("workers")
+@setting_option("debug")
 @json_option
 def command(**flags: Any) -> None:
     """Bring the stack up; twice is fine, and a broken stack is healed."""

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from harness.errors import BadSetting
 from harness.settings import Settings
 from harness.stack.expected import Expected
+from harness.stack.presets import Preset, chosen
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "0.0.0.0"}
 
@@ -48,6 +49,7 @@ class Plan:
         ray_nodes: nodes that Ray's head should count, itself and ``dev`` among them.
         uid, gid: who the containers run as.
         framework_target: path of the user's framework checkout in the Ray nodes, or None.
+        debug: the presets of ``DEBUG``.
     """
 
     settings: Settings
@@ -57,6 +59,7 @@ class Plan:
     uid: int
     gid: int
     framework_target: str | None
+    debug: tuple[Preset, ...] = ()
 
     @property
     def external(self) -> bool:
@@ -90,7 +93,8 @@ def make_plan(settings: Settings) -> Plan:
     """Decide what is to run.
 
     Raises:
-        BadSetting: the workspace or the checkout is no folder, or ENGINE=external lacks its address.
+        BadSetting: the workspace or the checkout is no folder, ENGINE=external lacks its address, or DEBUG names no
+            preset.
     """
     if settings.engine == "sglang":
         raise BadSetting(
@@ -110,7 +114,8 @@ def make_plan(settings: Settings) -> Plan:
     if settings.workers:
         services["ray-worker"] = settings.workers
     uid, gid = container_user(workspace)
-    return Plan(settings, server, services, 2 + settings.workers, uid, gid, framework_target)
+    debug = chosen(settings.debug)
+    return Plan(settings, server, services, 2 + settings.workers, uid, gid, framework_target, debug)
 
 
 def container_user(workspace: Path) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from harness.settings import home
 from harness.stack.keys import last_written
 from harness.stack.paths import relative_to_clone
 from harness.stack.plan import Plan
+from harness.stack.presets import environment
 
 
 def variables(
@@ -54,6 +55,10 @@ def variables(
     if plan.server.relay_port is not None:
         values["DRYDOCK_RELAY_PORT"] = str(plan.server.relay_port)
         values["DRYDOCK_RELAY_TARGET"] = plan.server.relay_target
+    if plan.debug:
+        values["DRYDOCK_DEBUG_ENV"] = str(debug_file(plan))
+        # Not read by Compose: a changed preset changes the stamp.
+        values["DRYDOCK_DEBUG"] = json.dumps(environment(plan.debug))
     if plan.framework_target is not None:
         values |= {
             "DRYDOCK_FRAMEWORK_SRC": str(settings.framework_src),
@@ -69,12 +74,19 @@ def compose_for(plan: Plan) -> Compose:
         files.append(home() / "docker" / "compose" / "host-relay.yaml")
     if plan.framework_target is not None:
         files.append(home() / "docker" / "compose" / "framework.yaml")
+    if plan.debug:
+        files.append(home() / "docker" / "compose" / "debug.yaml")
     return Compose(plan.settings.project, tuple(files), env_file(plan))
 
 
 def env_file(plan: Plan) -> Path:
     """The file of the Compose variables."""
     return plan.settings.state_dir / "compose.env"
+
+
+def debug_file(plan: Plan) -> Path:
+    """The file of the variables that ``DEBUG`` sets in training containers."""
+    return plan.settings.state_dir / "debug.env"
 
 
 def write_env_file(path: Path, values: dict[str, str]) -> None:

@@ -89,4 +89,5 @@ def recall(settings: Settings) -> tuple[Plan, tuple[str, ...]]:
 _SECRET = frozenset({"openai_api_key", "hf_token"})
 _RECALLED = frozenset(
     {"model", "engine", "openai_base_url", "workspace", "framework_src", "workers", "port", "dashboard_port", "context"}
+    | {"debug"}
 )

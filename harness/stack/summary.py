@@ -19,6 +19,7 @@ def describe(plan: Plan, names: tuple[str, ...]) -> dict[str, Any]:
         "dashboard": f"http://127.0.0.1:{settings.dashboard_port}",
         "keys": str(plan.keys),
         "workspace": str(settings.workspace),
+        "debug": {preset.name: dict(preset.variables) for preset in plan.debug},
     }
 
 
@@ -26,7 +27,7 @@ def rows(plan: Plan, names: tuple[str, ...]) -> list[list[str]]:
     """The table that `up` and `status` end with."""
     facts = describe(plan, names)
     key_file = "OPENAI_API_KEY, as you gave it" if plan.external else f"{facts['keys']}/api_key"
-    return [
+    table = [
         ["OpenAI base URL", facts["base_url"]],
         ["Anthropic base URL", facts["anthropic_base_url"]],
         ["key", key_file],
@@ -35,3 +36,6 @@ def rows(plan: Plan, names: tuple[str, ...]) -> list[list[str]]:
         ["Ray dashboard", f"{facts['dashboard']}   (token: {facts['keys']}/ray_token)"],
         ["workspace", f"{facts['workspace']}   (/workspace in the containers)"],
     ]
+    for preset in plan.debug:
+        table.append([f"DEBUG {preset.name}", f"{preset.shows}. Costs: {preset.costs}"])
+    return table

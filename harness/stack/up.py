@@ -17,6 +17,7 @@ from harness.stack.already import fine
 from harness.stack.images import ensure_images
 from harness.stack.observe import Service
 from harness.stack.plan import Plan, make_plan
+from harness.stack.presets import environment, write_environment
 from harness.stack.remembering import write_record
 from harness.stack.status import remember
 
@@ -112,6 +113,8 @@ def _apply(
     healed = heal.heal(client, settings, before)
     heal.remove_unwanted(client, before)
     rendering.write_env_file(compose.env_file, values)
+    if plan.debug:
+        write_environment(rendering.debug_file(plan), environment(plan.debug))
     ids = _ids(client, settings)
     # Written last, so that an `up` that was cut short is not taken for a finished one.
     _stamp_file(settings).unlink(missing_ok=True)
