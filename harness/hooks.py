@@ -27,16 +27,20 @@ RECORDER = "drydock-recorder"
 # A real-time signal: SIGUSR1 and SIGUSR2 belong to Slurm, Lightning and the program.
 STACKS_SIGNAL = 41
 
+# Open files by the part that they belong to.
 _files: dict[str, list[int]] = {}
+_installed: list[str] = []
 
 
 def install() -> None:
     """Install what ``DRYDOCK_HOOKS`` names, in this process and in those that it forks."""
+    if _installed:
+        return  # Debian's Python reads the folder that calls this twice
     try:
-        asked = [part for part in _PARTS if part in os.environ.get(HOOKS, "").split(",")]
-        for part in asked:
+        _installed.extend(part for part in _PARTS if part in os.environ.get(HOOKS, "").split(","))
+        for part in _installed:
             _PARTS[part]()
-        os.register_at_fork(after_in_child=lambda: _after_fork(asked))
+        os.register_at_fork(after_in_child=_after_fork)
     except Exception:  # noqa: BLE001, S110  # a training without stacks on request is better than none
         pass
 
@@ -49,6 +53,8 @@ def _stacks() -> None:
 
 
 def _recorder() -> None:
+    # PyTorch writes its own dumps there after a time-out, and makes no folder for them.
+    os.makedirs(os.path.dirname(os.environ.get("TORCH_FR_DUMP_TEMP_FILE", "/tmp/")), exist_ok=True)
     if "torch.distributed.distributed_c10d" in sys.modules:
         _serve_recorder()
     elif not any(isinstance(finder, _WhenImported) for finder in sys.meta_path):
@@ -58,14 +64,14 @@ def _recorder() -> None:
 _PARTS: dict[str, Callable[[], None]] = {"faulthandler": _stacks, "recorder": _recorder}
 
 
-def _after_fork(parts: list[str]) -> None:
+def _after_fork() -> None:
     """A forked child has its parent's files and handlers, but no thread; give it its own."""
     try:
         for files in _files.values():
             for file in files:
                 os.close(file)
         _files.clear()
-        for part in parts:
+        for part in _installed:
             _PARTS[part]()
     except Exception:  # noqa: BLE001, S110
         pass
