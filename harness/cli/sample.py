@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import click
@@ -23,5 +24,7 @@ def command(request: str | None) -> None:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise UsageError(f"The request can't be used: {where}: {first['msg']}") from None
+    # Told to end, it ends its dumpers and lets go on what they held.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     sys.stdout.buffer.write(pack(take(wanted)))
     sys.stdout.buffer.flush()

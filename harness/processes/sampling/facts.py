@@ -45,6 +45,11 @@ def pid_namespace(pid: int | str = "self") -> int:
         return 0
 
 
+def in_container(pid: int, container: str) -> bool:
+    """Whether the process belongs to the Docker container of this id, by its control groups."""
+    return container.encode() in (read_small(f"/proc/{pid}/cgroup") or b"")
+
+
 def environ(pid: int) -> dict[str, str]:
     """The environment that the process was started with; {} where it isn't for us to read."""
     content = read_small(f"/proc/{pid}/environ") or b""

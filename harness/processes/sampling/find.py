@@ -49,7 +49,7 @@ class Found:
 
 def find(request: SampleRequest) -> Found:
     """The processes that a request is about, with everything about them that needs no dumper."""
-    seen = _look_around()
+    seen = _look_around(request.within)
     chosen, left_out = _choose(request, seen)
     order = [pid for pid in seen if pid in chosen]
     listening = facts.listening(order)
@@ -61,8 +61,8 @@ def find(request: SampleRequest) -> Found:
     return Found(entries, left_out)
 
 
-def _look_around() -> dict[int, Seen]:
-    """Everything that could be meant: no kernel threads, nothing of ours."""
+def _look_around(within: str) -> dict[int, Seen]:
+    """Everything that could be meant: no kernel threads, nothing of ours; of one container alone where one is named."""
     seen: dict[int, Seen] = {}
     for pid in sorted(all_pids()):
         stat = read_stat(pid)
@@ -70,6 +70,8 @@ def _look_around() -> dict[int, Seen]:
             continue
         arguments = read_command(pid)
         if arguments is None and not stat.is_zombie:
+            continue
+        if within and not facts.in_container(pid, within):
             continue
         seen[pid] = Seen(stat, arguments or [])
     stats = {pid: one.stat for pid, one in seen.items()}

@@ -98,6 +98,8 @@ class SampleRequest(BaseModel):
         native: frames of C and C++ as well; stops a process with torch for a second or more.
         tasks: await chains of asyncio tasks; stops the process for a moment.
         logs: files or patterns (``*``), whose ends are taken along.
+        within: id of a Docker container; only its processes are looked at. Others may share its PID namespace: whoever
+            samples it, or the whole machine.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -113,6 +115,7 @@ class SampleRequest(BaseModel):
     native: bool = False
     tasks: bool = False
     logs: list[str] = Field(default_factory=list)
+    within: str = ""
 
     @field_validator("match")
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from harness.processes.sampling import facts
 from harness.processes.sampling.dumper import Dumped, Dumper, find_py_spy
 from harness.processes.sampling.find import find
 from harness.processes.sampling.model import NodeAnswer, ProcessEntry, SampleEntry, SampleRequest
+from harness.processes.sampling.wake import wake
 from harness.processes.stat import read_stat
 
 
@@ -36,7 +36,7 @@ def take(request: SampleRequest) -> NodeAnswer:
         for number in range(1, request.samples + 1):
             if number > 1:
                 time.sleep(max(0.0, min(request.gap_seconds, started + request.timeout_seconds - time.monotonic())))
-            unclean |= _round(living, number, dumper, answer, first_sample)
+            _round(living, number, dumper, answer, first_sample, unclean)
             if time.monotonic() - started > request.timeout_seconds:
                 answer.notes.append(f"broke off after {request.timeout_seconds:g} s; not every sample was taken")
                 break
@@ -49,18 +49,20 @@ def take(request: SampleRequest) -> NodeAnswer:
 
 
 def _round(
-    entries: list[ProcessEntry], number: int, dumper: Dumper, answer: NodeAnswer, first_sample: float
-) -> set[int]:
-    """One sample of each; returns the pids whose dumper didn't end by itself."""
-    unclean = set()
+    entries: list[ProcessEntry],
+    number: int,
+    dumper: Dumper,
+    answer: NodeAnswer,
+    first_sample: float,
+    unclean: set[int],
+) -> None:
+    """One sample of each; pids whose dumper didn't end by itself go into ``unclean``, also when this is broken off."""
     pool = ThreadPoolExecutor(max_workers=max(1, min(len(entries), 2 * (os.cpu_count() or 2))))
     try:
-        jobs = [(entry, pool.submit(_sample, entry, dumper, first_sample)) for entry in entries]
+        jobs = [(entry, pool.submit(_sample, entry, dumper, first_sample, unclean)) for entry in entries]
         for entry, job in jobs:
             sample, dumped = job.result()
             entry.samples.append(sample)
-            if dumped is not None and dumped.unclean:
-                unclean.add(entry.pid)
             if dumped is not None and dumped.content is not None:
                 sample.file = f"{entry.pid}.json" if number == 1 else f"{entry.pid}.{number}.json"
                 answer.dumps[sample.file] = dumped.content
@@ -69,10 +71,11 @@ def _round(
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-    return unclean
 
 
-def _sample(entry: ProcessEntry, dumper: Dumper, first_sample: float) -> tuple[SampleEntry, Dumped | None]:
+def _sample(
+    entry: ProcessEntry, dumper: Dumper, first_sample: float, unclean: set[int]
+) -> tuple[SampleEntry, Dumped | None]:
     stat = read_stat(entry.pid)
     moving = facts.moving(entry.pid)
     at = round(time.monotonic() - first_sample, 4)
@@ -80,6 +83,8 @@ def _sample(entry: ProcessEntry, dumper: Dumper, first_sample: float) -> tuple[S
         return SampleEntry(at=at, way="proc", error="it ended before it could be sampled"), None
     state = facts.state_of_any_thread(entry.pid, stat)
     dumped = dumper.dump(entry.pid, state)
+    if dumped.unclean:
+        unclean.add(entry.pid)
     return SampleEntry(
         way=dumped.way if dumped.content is not None else "proc",
         at=at,
@@ -99,9 +104,10 @@ def _release(entries: Iterable[ProcessEntry]) -> None:
         stat = read_stat(entry.pid)
         if stat is None or stat.start_ticks != entry.start_ticks or before == "T":
             continue
-        if facts.state_of_any_thread(entry.pid, stat) == "T":
+        # D: frozen (`docker pause`) or asleep in the kernel, the dumper's stop still to come; waking takes that back.
+        if facts.state_of_any_thread(entry.pid, stat) in ("T", "D"):
             try:
-                os.kill(entry.pid, signal.SIGCONT)
+                wake(entry.pid)
             except OSError:
                 entry.error = f"it was left stopped, and this user may not wake it: kill -CONT {entry.pid}"
 
