@@ -9,6 +9,7 @@
     * FrameworkRefused         FRAMEWORK names an image that can't be a Ray node of ours
     * AgentNotFound            AGENT names no file, module or class
     * DataNotFound             DATA names no file
+    * BadConfig                CONFIG names no training configuration that can be read
     * NoServerNamed            a check has no server to talk to
   * AgentUnreadable            the agent's file isn't Python that this interpreter can read
   * EnvironmentUnfit           the machine lacks something (exit code 3)
@@ -231,6 +232,13 @@ class AgentNotFound(UsageError):
 
 class DataNotFound(UsageError):
     """DATA names no file; names those that could be meant."""
+
+
+class BadConfig(UsageError):
+    """``CONFIG`` names no file, no YAML, or a configuration with a value that can't be used."""
+
+    consequence = "Nothing was checked."
+    mend = "CONFIG=FILE.yaml   # the training configuration of AReaL or verl"
 
 
 class NoServerNamed(UsageError):
