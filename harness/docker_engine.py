@@ -17,6 +17,7 @@ from typing import Any
 
 import docker
 import docker.errors
+import requests  # Docker's SDK speaks through it, and lets its errors through
 
 from harness.errors import ComposeFailed, DockerMissing, DockerUnreachable
 
@@ -24,8 +25,13 @@ PROJECT_LABEL = "com.docker.compose.project"
 SERVICE_LABEL = "com.docker.compose.service"
 FOLDER_LABEL = "com.docker.compose.project.working_dir"
 
+# Within which a daemon in good health answers what only looks.
+REQUEST_SECONDS = 20
+# To remove images and gigabytes of build cache it works on the disk for minutes, and says nothing until the end.
+REMOVAL_SECONDS = 1800
 
-def connect(timeout: int = 20) -> docker.DockerClient:
+
+def connect(timeout: int = REQUEST_SECONDS) -> docker.DockerClient:
     """Talk to the daemon that ``DOCKER_HOST`` or the current context names.
 
     Args:
@@ -57,6 +63,23 @@ def unreachable(error: Exception) -> DockerUnreachable:
     if "FileNotFoundError" in text or "Connection refused" in text or "ConnectionRefused" in text:
         return DockerUnreachable("The Docker daemon isn't running.")
     return DockerUnreachable(f"The Docker daemon doesn't answer: {text[:200]}")
+
+
+def as_unreachable(error: Exception) -> DockerUnreachable | None:
+    """What a request that broke off says about the daemon; None where the error is of another kind."""
+    # Not requests.ConnectionError first: its read and connect time-outs are of both kinds.
+    if isinstance(error, requests.exceptions.Timeout):
+        return DockerUnreachable(
+            "The Docker daemon took a request and gave no answer in time.",
+            consequence="What was asked for may be half done; the same command goes on from there.",
+            mend="make doctor TOPIC=docker   # then the same command again",
+        )
+    if isinstance(error, requests.exceptions.ConnectionError):
+        return DockerUnreachable(
+            "The Docker daemon went away in the middle of a request.",
+            consequence="What was asked for may be half done; the same command goes on from there.",
+        )
+    return None
 
 
 def context_name() -> str:

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from harness import console
+from harness import console, docker_engine
 from harness.settings import load_settings
 from harness.stack import guard
 from harness.stack.clean import clean, inventory
@@ -17,7 +17,7 @@ from harness.stack.clean import clean, inventory
 def command(yes: bool | None) -> None:
     """Remove our containers, volumes, images, build cache and weights; results in runs/ stay."""
     settings = load_settings({"yes": yes})
-    client = guard.docker_fit()
+    client = guard.docker_fit(docker_engine.REMOVAL_SECONDS)
     with guard.only_one(settings):
         found = inventory(client, settings)
         for text in found.lines():

@@ -72,14 +72,18 @@ def run(arguments: list[str]) -> int:
     as_json = "--json" in arguments or os.environ.get("JSON", "") not in ("", "0")
     if as_json:
         console.to_stderr()
-    try:
-        result = cli.main(args=arguments, prog_name="harness", standalone_mode=False)
-        return result if isinstance(result, int) else 0
-    except DrydockError as error:
+
+    def say(error: DrydockError) -> int:
         if as_json:
             console.emit_json(error.as_dict())
         console.show_error(error)
         return error.exit_code
+
+    try:
+        result = cli.main(args=arguments, prog_name="harness", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except DrydockError as error:
+        return say(error)
     except click.ClickException as error:
         error.show()
         return 2
@@ -91,6 +95,8 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001  # the last door: a person gets a sentence, the file the traceback
+        if (broken_off := _of_docker(error)) is not None:
+            return say(broken_off)
         path = _keep_traceback(arguments)
         where = f"The traceback is in {path}." if path else traceback.format_exc()
         console.show_error(
@@ -101,6 +107,13 @@ def run(arguments: list[str]) -> int:
             )
         )
         return 1
+
+
+def _of_docker(error: Exception) -> DrydockError | None:
+    """A request to Docker that broke off can come up in any verb; the module is loaded where one was made."""
+    module = sys.modules.get("harness.docker_engine")
+    found: DrydockError | None = module.as_unreachable(error) if module else None
+    return found
 
 
 def _keep_traceback(arguments: list[str]) -> Path | None:

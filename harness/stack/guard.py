@@ -60,14 +60,17 @@ def _holder(settings: Settings) -> str:
     return f"process {pid}: {command[:80]}"
 
 
-def docker_fit() -> Any:
+def docker_fit(timeout: int = docker_engine.REQUEST_SECONDS) -> Any:
     """Check client, plugins and daemon; returns a connected client.
+
+    Args:
+        timeout: seconds that one request to the daemon may take.
 
     Raises:
         DockerMissing, ToolTooOld, DockerUnreachable: what is not fit, and the command that mends it.
     """
     docker_engine.require_programs()
-    client = docker_engine.connect()
+    client = docker_engine.connect(timeout)
     engine = client.version()["Version"]
     if _numbers(engine) < OLDEST_ENGINE:
         raise ToolTooOld(f"Docker Engine {engine} is too old; 20.10 is the oldest that works.", mend="make docker")
