@@ -11,6 +11,8 @@
     * DataNotFound             DATA names no file
     * BadConfig                CONFIG names no training configuration that can be read
     * NoServerNamed            a check has no server to talk to
+    * RecordingExists          RECORD names a folder that has something in it
+    * RecordingUnusable        REPLAY names no recording, or one that can't be replayed
   * AgentUnreadable            the agent's file isn't Python that this interpreter can read
   * EnvironmentUnfit           the machine lacks something (exit code 3)
     * DockerMissing            no Docker client, Compose or Buildx
@@ -246,6 +248,19 @@ class NoServerNamed(UsageError):
 
     consequence = "There is nothing to check."
     mend = "make check   # against the stack's server; or set OPENAI_BASE_URL and OPENAI_API_KEY, or --base-url"
+
+
+class RecordingExists(UsageError):
+    """RECORD names a folder that has something in it."""
+
+    consequence = "Nothing was run or recorded: what is there would be mixed up with what comes."
+
+
+class RecordingUnusable(UsageError):
+    """REPLAY names no recording, or one that can't be replayed."""
+
+    consequence = "There is nothing to replay."
+    mend = "make check RECORD=runs/recording   # records one; REPLAY=runs/recording replays it"
 
 
 class AgentUnreadable(DrydockError):

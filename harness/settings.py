@@ -89,6 +89,10 @@ class Settings(BaseModel):
     rollout_dp_size: int = Field(4, ge=1, le=10_000, description="stage 3: ranks that share the prompts")
     in_flight: int = Field(0, ge=0, le=100_000, description="stage 3: most runs at once; 0: all of them")
 
+    record: Path | None = Field(None, description="`check` keeps every call of every run in this new folder")
+    replay: Path | None = Field(None, description="`check` takes the answers from this recording, without any server")
+    run: int | None = Field(None, ge=0, description="which run of the recording stage 2 replays; default: the first")
+
     cmd: str = Field("", description="command for `run`, as you would type it in a shell")
     background: bool = Field(False, description="`run` returns at once and leaves the command running")
     grace: float = Field(
@@ -110,7 +114,7 @@ class Settings(BaseModel):
 
     _origins: dict[str, Origin] = PrivateAttr(default_factory=dict)
 
-    @field_validator("workspace", "requirements", "framework_src", "cache")
+    @field_validator("workspace", "requirements", "framework_src", "cache", "record", "replay")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         """Paths are taken from the clone, so that make and the harness read them alike wherever they are called."""

@@ -126,6 +126,7 @@ async def run_agent(
     arguments: Mapping[str, Any] | None = None,
     run: int = 0,
     cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Trace:
     """Run an agent once in a process of its own.
 
@@ -138,6 +139,7 @@ async def run_agent(
         arguments: keyword arguments for the agent's ``__init__``.
         run: index of the run.
         cwd: where the process runs.
+        environment: more variables for the process.
     """
     trace = Trace()
     job = {
@@ -152,8 +154,8 @@ async def run_agent(
     }
     started = time.monotonic()
     mark = secrets.token_hex(16)
-    environment = agent_environment(os.environ, server) | {_MARK: mark}
-    async with _Child.start(program, job, environment, cwd or Path.cwd(), trace, limits) as child:
+    variables = agent_environment(os.environ, server) | dict(environment or {}) | {_MARK: mark}
+    async with _Child.start(program, job, variables, cwd or Path.cwd(), trace, limits) as child:
         await child.watch()
     trace.seconds = time.monotonic() - started
     return trace

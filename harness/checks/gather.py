@@ -9,9 +9,10 @@ from typing import Any
 
 from harness.agent.runner import Limits, Server, Trace, run_agent
 from harness.agent.source import AgentSource
+from harness.checks.tapes import Tapes, outcome, reward
 from harness.openai_api.calls import Call
 from harness.openai_api.http import Endpoint
-from harness.openai_api.proxy import RecordingProxy
+from harness.openai_api.recording.matching import Miss
 
 CHILD = "harness.checks.child"
 
@@ -26,6 +27,7 @@ class Gathered:
         seen: what the observer inside the process saw, with the origin that each call went to.
         proxy_origin: where the proxy was.
         refused: calls to the proxy with a key that wasn't the run's.
+        missed: calls that the replayed recording doesn't have.
     """
 
     trace: Trace = field(default_factory=Trace)
@@ -33,6 +35,7 @@ class Gathered:
     seen: list[tuple[str, Call]] = field(default_factory=list)
     proxy_origin: str = ""
     refused: int = 0
+    missed: list[Miss] = field(default_factory=list)
 
     @property
     def generations(self) -> list[Call]:
@@ -48,10 +51,12 @@ async def run_once(
     model: str,
     limits: Limits,
     arguments: Mapping[str, Any] | None = None,
+    run: int = 0,
+    tapes: Tapes | None = None,
     cwd: Path | None = None,
     tell: Callable[[str], None] = lambda _text: None,
 ) -> Gathered:
-    """Run an agent once behind a recording proxy.
+    """Run an agent once behind a recording proxy, or in front of a recording.
 
     Args:
         agent: the agent.
@@ -60,23 +65,41 @@ async def run_once(
         model: the model's name for the agent.
         limits: how long to wait for what.
         arguments: keyword arguments for the agent's ``__init__``.
+        run: index of the run.
+        tapes: what is recorded into, or replayed.
         cwd: where the agent's process runs.
         tell: called with a few words when a call has ended.
     """
     gathered = Gathered()
+    tapes = tapes or Tapes()
 
     def take(call: Call) -> None:
         gathered.calls.append(call)
         if call.is_generation:
             tell(f"{len(gathered.generations)} calls to the model")
 
-    async with RecordingProxy(endpoint, take=take) as proxy:
-        gathered.proxy_origin = f"http://127.0.0.1:{proxy.port}"
-        server = Server(proxy.base_url, proxy.root, proxy.open_run(0), model)
+    if tapes.writer is not None:
+        tapes.writer.begin_run(run, data)
+    async with tapes.port(endpoint, take, gathered.missed.append) as port:
+        gathered.proxy_origin = port.origin
+        server = Server(port.base_url, port.root, port.open_run(run), model)
         gathered.trace = await run_agent(
-            agent, data, server, program=CHILD, limits=limits, arguments=arguments, cwd=cwd
+            agent,
+            data,
+            server,
+            program=CHILD,
+            limits=limits,
+            arguments=arguments,
+            run=run,
+            cwd=cwd,
+            environment=tapes.environment,
         )
-        gathered.refused = proxy.refused
+        gathered.refused = port.refused
+    if tapes.writer is not None:
+        tapes.writer.end_run(run, outcome(gathered.trace), reward(gathered.trace))
+    inside, missed = tapes.answered_inside(gathered.trace.events)
+    gathered.calls += inside
+    gathered.missed += missed
     gathered.calls.sort(key=lambda call: call.number)
     gathered.seen = [
         (event["origin"], Call.from_dict(event["call"])) for event in gathered.trace.events if event["event"] == "call"

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from harness import __version__
 from harness.agent.runner import Limits
 from harness.agent.source import AgentSource, locate
 from harness.checks import report as reports
@@ -15,9 +17,11 @@ from harness.checks import samples, stage1, stage2
 from harness.checks.findings import StageResult
 from harness.checks.gather import Gathered
 from harness.checks.report import CheckReport
-from harness.errors import Interrupted, ServerUnreachable, UsageError
+from harness.checks.tapes import Tapes
+from harness.errors import BadSetting, Interrupted, ServerUnreachable, UsageError
 from harness.openai_api import probes
 from harness.openai_api.http import Endpoint, Server
+from harness.openai_api.recording.store import RecordedRun, Recording, Writer
 from harness.runs import RunFolder
 from harness.runs.folder import Fingerprint
 
@@ -33,6 +37,9 @@ class Request:
         model: empty means the first that the server lists.
         agent, data: as the user wrote them.
         folders: where files and modules are looked for.
+        record: a new folder that keeps the calls of all runs.
+        replay: a recording that answers in the server's place; ``endpoint`` isn't asked then.
+        run: which of its runs stage 2 replays.
     """
 
     stages: tuple[int, ...]
@@ -45,6 +52,9 @@ class Request:
     folders: tuple[Path, ...]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     request_timeout: float = 60.0
+    record: Path | None = None
+    replay: Path | None = None
+    run: int | None = None
 
 
 @dataclass(frozen=True)
@@ -87,10 +97,18 @@ def parse_stages(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What stage 2 works on, found and read."""
+    """What stage 2 works on, found and read.
+
+    Args:
+        data: None where a recording has the samples.
+        recording: what is replayed.
+        recorded: the run of it that stage 2 replays.
+    """
 
     agent: AgentSource
-    data: samples.DataSet
+    data: samples.DataSet | None
+    recording: Recording | None = None
+    recorded: RecordedRun | None = None
 
 
 def prepare(request: Request) -> Prepared | None:
@@ -99,11 +117,28 @@ def prepare(request: Request) -> Prepared | None:
     Raises:
         AgentNotFound, AgentUnreadable: the agent isn't there, or isn't Python.
         DataNotFound, DataUnreadable: the data set isn't there, or can't be read.
+        RecordingUnusable: there is no such recording, or no such run in it.
+        BadSetting: what is asked of recordings contradicts itself.
     """
+    _sound(request)
     if 2 not in request.stages:
         return None
     agent = locate(request.agent, folders=request.folders)
+    if request.replay is not None:
+        recording = Recording.open(request.replay)
+        return Prepared(agent, None, recording, recording.pick(request.run))
     return Prepared(agent, samples.read(samples.find(request.data, request.folders)))
+
+
+def _sound(request: Request) -> None:
+    if request.record is not None and request.replay is not None:
+        raise BadSetting("RECORD and REPLAY are both set", mend="unset one: a replay has nothing new to record")
+    if request.run is not None and request.replay is None:
+        raise BadSetting(f"RUN={request.run} names a run of a recording, and none is named", mend="REPLAY=FOLDER")
+    if request.record is not None and request.stages == (1,):
+        raise BadSetting("RECORD keeps the calls of agents, and stage 1 runs none", mend="STAGE=2")
+    if request.replay is not None and 1 in request.stages:
+        raise BadSetting("stage 1 asks a server, and REPLAY does without one", mend="STAGE=2")
 
 
 def check(
@@ -116,6 +151,7 @@ def check(
     Raises:
         ServerUnreachable: stage 2 alone was asked for, and there is no server.
         Interrupted: Ctrl-C; the report on what was done until then has been written.
+        RecordingExists, RunsNotWritable, NoSpace: the calls can't be recorded.
     """
     done: list[StageResult] = []
     seed: int | None = None
@@ -132,15 +168,20 @@ def check(
             if result.failed and prepared is not None:
                 ended_early = "stage 2 was not run: the server isn't fit for it"
         if prepared is not None and not ended_early:
-            if 1 not in request.stages:
+            if prepared.recording is not None:
+                model = request.model or prepared.recording.model
+            elif 1 not in request.stages:
                 model = _served_model(request)
+            tapes = _tapes(request, prepared, model, folder)
             listener.begins(2, f"one run of {prepared.agent.given}")
-            finished = stage2.run(_plan(request, prepared, model), request.endpoint, tell=listener.tells)
+            finished = stage2.run(_plan(request, prepared, model, tapes), request.endpoint, tell=listener.tells)
             seed = finished.seed
             done.append(finished.result)
             if finished.gathered is not None:
                 keep_raw(folder, finished.gathered)
             listener.ends(finished.result)
+            if tapes.writer is not None:
+                tapes.writer.check()
     except KeyboardInterrupt:
         _finish(request, folder, done, seed, model, "stopped by Ctrl-C", fingerprint)
         raise Interrupted(
@@ -149,8 +190,33 @@ def check(
     return _finish(request, folder, done, seed, model, ended_early, fingerprint)
 
 
-def _plan(request: Request, prepared: Prepared, model: str) -> stage2.Plan:
-    return stage2.Plan(prepared.agent, prepared.data, request.seed, model, request.limits, request.arguments)
+def _plan(request: Request, prepared: Prepared, model: str, tapes: Tapes) -> stage2.Plan:
+    return stage2.Plan(
+        prepared.agent,
+        prepared.data,
+        request.seed,
+        model,
+        request.limits,
+        request.arguments,
+        tapes,
+        prepared.recorded,
+    )
+
+
+def _tapes(request: Request, prepared: Prepared, model: str, folder: RunFolder) -> Tapes:
+    """What the check records into, or replays."""
+    if request.record is None:
+        return Tapes(recording=prepared.recording)
+    about = {
+        "stages": list(request.stages),
+        "agent": request.agent,
+        "arguments": dict(request.arguments),
+        "data": request.data,
+        "model": model,
+        "base_path": urlsplit(request.endpoint.base_url).path,
+        "drydock": __version__,
+    }
+    return Tapes(writer=Writer.create(request.record, about, folder.redactor))
 
 
 def _served_model(request: Request) -> str:
@@ -176,11 +242,13 @@ def _finish(
 ) -> CheckReport:
     asked = {
         "stages": list(request.stages),
-        "base_url": request.endpoint.base_url,
+        "base_url": None if request.replay is not None else request.endpoint.base_url,
         "model": model,
         "agent": request.agent if 2 in request.stages else None,
         "data": request.data if 2 in request.stages else None,
         "timeout": request.limits.run,
+        "record": None if request.record is None else str(request.record),
+        "replay": None if request.replay is None else str(request.replay),
     }
     report = reports.build(done, asked=asked, seed=seed, ended_early=ended_early)
     folder.write_text("junit.xml", reports.to_junit(report))

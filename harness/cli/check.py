@@ -27,6 +27,9 @@ from harness.settings import Settings, environment_name, home, in_container, loa
 @setting_option("seed")
 @setting_option("timeout")
 @setting_option("model")
+@setting_option("record")
+@setting_option("replay")
+@setting_option("run")
 @click.option("--agent-args", help="keyword arguments for the agent's __init__, as a JSON object")
 @click.option("--base-url", "openai_base_url", help="the server, with /v1; default: the stack's")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="file with the server's key")
@@ -43,7 +46,7 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
     settings = load_settings(flags)
     if settings.json_output:
         console.to_stderr()
-    stages = run.parse_stages(settings.stage)
+    stages = _stages(settings)
     if not (here or flags["openai_base_url"] or api_key_file or in_container()):
         code = _in_the_stack(settings, agent_args)
         if code is not None:
@@ -59,6 +62,9 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
         limits=Limits(run=settings.timeout, load=max(settings.timeout, 60.0)),
         folders=tuple(dict.fromkeys([Path.cwd(), settings.workspace])),
         arguments=run.parse_arguments(agent_args),
+        record=settings.record,
+        replay=settings.replay,
+        run=settings.run,
     )
     prepared = run.prepare(request)
     with RunFolder.create(settings.runs_dir, "check", _redactor(settings, endpoint)) as folder:
@@ -81,7 +87,17 @@ def _in_the_stack(settings: Settings, agent_args: str | None) -> int | None:
     return delegate_check(settings, agent_args)
 
 
+def _stages(settings: Settings) -> tuple[int, ...]:
+    """The wanted stages; those that need no server where a recording takes its place and nobody named any."""
+    stages = run.parse_stages(settings.stage)
+    if settings.replay is not None and settings.origin("stage") == "default":
+        return tuple(stage for stage in stages if stage != 1)
+    return stages
+
+
 def _endpoint(settings: Settings, api_key_file: Path | None) -> Endpoint:
+    if settings.replay is not None:
+        return Endpoint("", "")  # nobody is asked
     if settings.openai_base_url is None:
         raise NoServerNamed("no server is named: OPENAI_BASE_URL isn't set")
     key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else ""

@@ -20,7 +20,7 @@ from typing import Any
 import h11
 
 from harness.openai_api.calls import Call, Reader
-from harness.openai_api.observer import RUN_HEADER
+from harness.openai_api.observer import FORKED, RUN_HEADER
 
 _CHUNK = 64 * 1024
 _REASON = "this is Drydock's own port; it takes only the key that it gave to the run"
@@ -103,8 +103,9 @@ class Loopback(ABC):
     async def respond(self, incoming: Incoming, reader: Reader, connection: Connection) -> None:
         """Answer a request on its connection, and show the answer to the reader while it passes."""
 
-    def finished(self, reader: Reader) -> None:
-        """A call has ended, in whatever way; ``take`` has it already."""
+    def ended(self, reader: Reader) -> None:
+        """A call has ended, in whatever way."""
+        self._take(reader.call())
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -130,10 +131,10 @@ class Loopback(ABC):
         if run is None:
             self.refused += 1
             return None
-        marked = headers.get(RUN_HEADER)
+        marked = headers.get(RUN_HEADER, "")
         # The key is what lets in; the header only tells runs of one process apart.
-        if marked is not None and marked.isdigit() and int(marked) in self._began:
-            run = int(marked)
+        if (told := marked.removesuffix(FORKED)).isdecimal() and told.isascii() and int(told) in self._began:
+            run = int(told)
         number = self._numbers[run] = self._numbers.get(run, 0) + 1
         return Incoming(
             run,
@@ -142,7 +143,7 @@ class Loopback(ABC):
             request.target.decode(),
             [(name, value) for name, value in request.headers if name != RUN_HEADER.encode()],
             body,
-            marked is not None,
+            bool(marked) and not marked.endswith(FORKED),
             self._began[run],
         )
 
@@ -200,9 +201,7 @@ class Connection:
         if incoming is None:
             await self.refuse(401, _REASON)
             return
-        reader = Reader(
-            incoming.number, incoming.run, incoming.method, incoming.path, incoming.body, incoming.began
-        )
+        reader = Reader(incoming.number, incoming.run, incoming.method, incoming.path, incoming.body, incoming.began)
         respond = asyncio.ensure_future(self._owner.respond(incoming, reader, self))
         # A client that hangs up must stop the server's generation too, as it would without us in between.
         gone = asyncio.ensure_future(self._watch_for_end())
@@ -220,8 +219,7 @@ class Connection:
             raise
         finally:
             # Before anything is awaited: when the server closes right after the last answer, this is cancelled there.
-            self._owner._take(reader.call())
-            self._owner.finished(reader)
+            self._owner.ended(reader)
             for task in (respond, gone):
                 task.cancel()
             await asyncio.gather(respond, gone, return_exceptions=True)

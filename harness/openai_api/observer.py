@@ -11,6 +11,7 @@ import contextvars
 import functools
 import importlib
 import importlib.util
+import os
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -24,8 +25,9 @@ current_run: contextvars.ContextVar[int] = contextvars.ContextVar("drydock_run",
 
 LIBRARIES = ("httpx2", "httpx")
 
-# Says to our own port, and to no other, which run a call belongs to.
+# Says to our own port, and to no other, which run a call belongs to, and whether a fork of the process makes it.
 RUN_HEADER = "x-drydock-run"
+FORKED = " forked"
 
 Take = Callable[[Call, str], None]
 
@@ -60,6 +62,7 @@ class Observer:
     def __init__(self, take: Take, *, ours: str = "") -> None:
         self._take = take
         self._ours = ours
+        self._process = os.getpid()
         self._began = time.monotonic()
         self._numbers: dict[int, int] = {}
         self._open: set[Watched] = set()
@@ -122,7 +125,7 @@ class Observer:
         reader = Reader(number, run, request.method, path, _content(request), self._began)
         origin = _origin(request)
         if origin == self._ours:
-            request.headers[RUN_HEADER] = str(run)
+            request.headers[RUN_HEADER] = f"{run}{'' if os.getpid() == self._process else FORKED}"
         watched = Watched(reader, origin, self._done)
         self._open.add(watched)
         return watched

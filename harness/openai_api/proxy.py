@@ -116,8 +116,9 @@ class RecordingProxy(Loopback):
                 raise ConnectionAbortedError(why) from error  # cut the agent's connection as the server cut ours
             await connection.refuse(502, why)
 
-    def finished(self, reader: Reader) -> None:
+    def ended(self, reader: Reader) -> None:
         """Keep a call that has ended."""
+        super().ended(reader)
         if self._recorder is not None and reader.tape is not None:
             self._recorder.add(reader.tape.exchange())
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from harness import docker_engine
-from harness.errors import DockerMissing, DockerUnreachable, StackDown
+from harness.errors import BadSetting, DockerMissing, DockerUnreachable, StackDown
 from harness.settings import Settings, environment_name
 from harness.stack.dev import execute
 from harness.stack.paths import into_container
 
 # What decides how a check goes; everything else the container knows better.
-_PASSED_ON = ("stage", "agent", "data", "seed", "timeout", "model", "json_output")
+_PASSED_ON = ("stage", "agent", "data", "seed", "timeout", "model", "record", "replay", "run", "json_output")
 
 
 def delegate_check(settings: Settings, agent_args: str | None) -> int | None:
@@ -21,13 +21,25 @@ def delegate_check(settings: Settings, agent_args: str | None) -> int | None:
     try:
         client = docker_engine.connect()
         environment = {
-            environment_name(field): into_container(settings, settings.shown(field))
+            environment_name(field): _inside(settings, field)
             for field in _PASSED_ON
             if settings.origin(field) != "default"
         }
         arguments = ["harness", "check"] + (["--agent-args", agent_args] if agent_args else [])
         return execute(client, settings, arguments, environment=environment)
     except (StackDown, DockerMissing, DockerUnreachable):
-        if settings.openai_base_url:
+        if settings.openai_base_url or settings.replay is not None:
             return None
         raise
+
+
+def _inside(settings: Settings, field: str) -> str:
+    """A setting's value as the container understands it."""
+    value = into_container(settings, settings.shown(field))
+    if field in ("record", "replay") and value == settings.shown(field):
+        raise BadSetting(
+            f"{environment_name(field)}={value} is neither below the workspace nor below {settings.runs_dir}",
+            consequence="The check runs in the dev container, which sees these two folders only.",
+            mend=f"make check {environment_name(field)}=runs/NAME   # or run it here: harness check --here",
+        )
+    return value

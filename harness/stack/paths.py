@@ -7,18 +7,19 @@ from pathlib import Path
 from harness.settings import Settings, home
 
 IN_CONTAINER = "/workspace"
+RUNS_IN_CONTAINER = "/runs"
 
 
 def into_container(settings: Settings, value: str) -> str:
-    """Turn a path at or below the workspace into what it is in ``dev``; anything else is returned as it was.
+    """Turn a path in the workspace or among the runs into what it is in ``dev``; anything else stays as it was.
 
     ``file.py:Class`` keeps its class. A relative path needs no change: commands start in the workspace there.
     """
-    workspace = settings.workspace
     if not value.startswith("/"):
         return value
-    if value == str(workspace) or value.startswith(f"{workspace}/"):
-        return IN_CONTAINER + value[len(str(workspace)) :]
+    for outside, inside in ((settings.workspace, IN_CONTAINER), (settings.runs_dir, RUNS_IN_CONTAINER)):
+        if value == str(outside) or value.startswith(f"{outside}/"):
+            return inside + value[len(str(outside)) :]
     return value
 
 

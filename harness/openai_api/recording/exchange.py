@@ -150,7 +150,7 @@ def _path(value: Any) -> str:
 def _header(pair: Any) -> tuple[str, str]:
     name, value = pair
     plain = name.replace("-", "").isalnum() and name.isascii() and value.isascii() and value.isprintable()
-    if not plain or name not in KEPT_HEADERS and not name.startswith(KEPT_PREFIXES):
+    if not plain or (name not in KEPT_HEADERS and not name.startswith(KEPT_PREFIXES)):
         raise Malformed("a header that no recording has")
     return name, value
 

@@ -93,8 +93,12 @@ class Checker:
         return Checked(done.returncode, done.stdout, done.stderr, self.folder / "runs")
 
     def agent(self, name: str, *arguments: str) -> Checked:
-        """One run of an agent of ``agents.py``; the command runs in this process, for its start costs a second."""
-        command = self.command("--stage", "2", "--agent", f"{HERE / 'agents.py'}:{name}", *arguments)
+        """One run of an agent of ``agents.py``."""
+        return self.command_here("--stage", "2", "--agent", f"{HERE / 'agents.py'}:{name}", *arguments)
+
+    def command_here(self, *arguments: str) -> Checked:
+        """The command in this process, for its start costs a second."""
+        command = self.command(*arguments)
         out, err = io.StringIO(), io.StringIO()
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.chdir(self.folder)
