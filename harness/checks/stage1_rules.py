@@ -100,7 +100,7 @@ SUBJECTS: tuple[Subject, ...] = (
         judges.chat,
         "No agent can run against this server.",
         True,
-        "make logs S=inference   # or set MODEL to a name that the server lists",
+        "make logs S=inference   # or the log of a server of your own; or set MODEL to a name that it lists",
     ),
     Subject(
         "server.usage", "token counts", "chat", judges.usage, "Tokens per run and per second will be missing or wrong."
@@ -204,6 +204,6 @@ SUBJECTS: tuple[Subject, ...] = (
         judges.survives,
         _GONE,
         True,
-        "make logs S=inference   # its last words",
+        "make logs S=inference   # its last words; those of a server of your own are in its own log",
     ),
 )

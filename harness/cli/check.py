@@ -15,7 +15,7 @@ from harness.checks.report import CheckReport
 from harness.cli.options import json_option, setting_option
 from harness.errors import BadSetting, NoServerNamed
 from harness.openai_api.http import Endpoint
-from harness.runs import Redactor, RunFolder
+from harness.runs import Redactor, RunFolder, shown
 from harness.runs.environment import of_this_process, secrets_of
 from harness.settings import Settings, environment_name, home, in_container, load_settings
 
@@ -73,7 +73,7 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
             report = run.check(request, prepared, folder, listener=listener, fingerprint=of_this_process)
     show.summary(report, folder.path, next_steps=_next_steps(report))
     if settings.json_output:
-        console.emit_json({**folder.redactor.data(report.model_dump(mode="json")), "folder": str(folder.path)})
+        console.emit_json({**folder.redactor.data(report.model_dump(mode="json")), "folder": shown(folder.path)})
     return report.exit_code
 
 

@@ -11,6 +11,7 @@ from harness import console
 from harness.cli.already import ending
 from harness.cli.options import json_option, setting_option
 from harness.settings import load_settings
+from harness.stack import external
 from harness.stack.remembering import notes
 from harness.stack.status import gone_back
 from harness.stack.summary import describe, rows
@@ -35,11 +36,22 @@ def command(**flags: Any) -> None:
         console.warn(f"{name} goes back to its default; the last up had {name}={value}")
         console.mend(f"make up {name}={shlex.quote(value)}   # or a line in drydock.env, to keep it")
     result = up(settings)
+    silent = external.silence(result.plan) if result.plan.external else ""
+    if silent:
+        console.warn(f"your own server can't be used as it is: {silent}")
+        console.mend("make check STAGE=1   # once it runs; the stack itself is up")
     if settings.json_output:
         facts = describe(result.plan, result.names)
         services = [service.as_dict() for service in result.services]
+        heard = {"server_silent": silent} if silent else {}
         console.emit_json(
-            {"changed": result.changed, "seconds": round(result.seconds, 2), **facts, "services": services}
+            {
+                "changed": result.changed,
+                "server_silent": silent or None,
+                "seconds": round(result.seconds, 2),
+                **facts,
+                "services": services,
+            }
         )
         return
     ending(result.changed, result.seconds, rows(result.plan, result.names))

@@ -35,12 +35,14 @@ class Record:
         names: the environment's variables that count.
         asked: a digest of their values; no value is kept, for some are secret.
         watched: files and folders that the answer depends on.
+        owners: folders whose owner the containers run as, with user and group id.
         notes, rows: what `up` then says.
     """
 
     names: list[str]
     asked: str
     watched: dict[str, Stamp]
+    owners: dict[str, list[int]]
     expected: Expected
     notes: list[str]
     rows: list[list[str]]
@@ -63,8 +65,10 @@ class Record:
 
     def still_true(self, environ: Mapping[str, str]) -> bool:
         """Whether a full `up` would be asked the same now, and would look at the same."""
-        return self.asked == asked(self.names, environ) and all(
-            stamp_of(path) == stamp for path, stamp in self.watched.items()
+        return (
+            self.asked == asked(self.names, environ)
+            and all(stamp_of(path) == stamp for path, stamp in self.watched.items())
+            and all(owner_of(path) == owner for path, owner in self.owners.items())
         )
 
 
@@ -100,6 +104,15 @@ def stamp_of(path: str) -> Stamp:
     except OSError:
         return 0, 0
     return state.st_mtime_ns, state.st_size
+
+
+def owner_of(path: str) -> list[int]:
+    """User and group id of a file's owner; empty where there is no such file."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return []
+    return [state.st_uid, state.st_gid]
 
 
 def _all(path: Path) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.models import ModelFiles
 from harness.settings import Settings, environment_name, environment_names, home
-from harness.stack.already import RECORD, Record, asked, watch
+from harness.stack.already import RECORD, Record, asked, owner_of, watch
 from harness.stack.images.user import find_user_project
 from harness.stack.plan import Plan
 from harness.stack.summary import rows
@@ -24,6 +24,7 @@ def write_record(plan: Plan, served: ModelFiles | None, names: tuple[str, ...]) 
         names=variables,
         asked=asked(variables, os.environ),
         watched=watch(_looked_at(plan, served)),
+        owners={str(settings.workspace): owner_of(str(settings.workspace))},
         expected=plan.expected,
         notes=notes(settings),
         rows=rows(plan, names),

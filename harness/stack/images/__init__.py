@@ -181,7 +181,6 @@ def _all_images(builder: _Builder) -> Images:
             image,
             f"your project: {project.described}",
             extra=project.counted,
-            args={"EDITABLE": " ".join(project.editable)},
             uncounted=project.uncounted,
         )
     dev = builder.catalogued("dev", image, "image of dev (the harness)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from harness.errors import (
+    BadSetting,
     BuildFailed,
     DownloadMismatch,
     DrydockError,
@@ -30,6 +31,10 @@ _NETWORK = re.compile(
     r"|Unable to connect to|Failed to fetch|ProxyError",
     re.IGNORECASE,
 )
+# pip shows the line, points at the place in it, and says where it stands.
+_MALFORMED = re.compile(
+    r"Invalid requirement: (?P<what>[^\n]+?)(?:\n[^\n]*?){0,3} ?\(from line (?P<line>\d+) of (?P<file>[^)\n]+)\)"
+)
 _CONFLICT = re.compile(r"conflicting dependencies|ResolutionImpossible|Cannot install ")
 _NO_VERSION = re.compile(
     r"(?:Could not find a version that satisfies the requirement|No matching distribution found for) (.+)"
@@ -51,6 +56,8 @@ def explain(kind: str, lines: list[str], log: str) -> DrydockError:
         return FrameworkRefused(refused[1])
     if _NO_SPACE.search(text):
         return NoSpace(f"The disk became full while the image `{kind}` was built.")
+    if kind == "user" and (malformed := _MALFORMED.search(text)):
+        return _malformed(malformed)
     if _CONFLICT.search(text) and kind in ("user", "node"):
         return _conflict(text)
     if _MISMATCH.search(text):
@@ -74,6 +81,16 @@ def explain(kind: str, lines: list[str], log: str) -> DrydockError:
             logs=shown,
         )
     return BuildFailed(f"{what}.", mend=f"less {log}   # the whole log", logs=shown)
+
+
+def _malformed(match: re.Match[str]) -> BadSetting:
+    """A line that is no requirement, with its number."""
+    file = match["file"].removeprefix("/requirements/")
+    return BadSetting(
+        f"Line {match['line']} of {file} is no requirement: {match['what']}.",
+        consequence="Nothing was installed, and what runs was left as it is.",
+        mend=f"write it as NAME==VERSION in line {match['line']} of {file}, then the same command again",
+    )
 
 
 def _conflict(text: str) -> RequirementsConflict:

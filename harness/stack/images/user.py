@@ -31,7 +31,8 @@ class UserProject:
     Attributes:
         counted: files that decide what is installed; with the editable ones' paths they make the layer's key.
         uncounted: the rest of the source, for build backends to find packages in.
-        editable: paths in the containers that are installed as editable.
+        editable: paths in the containers that are installed as editable; counted as a file with a line for each,
+            since a path may have spaces.
         described: what a person reads.
     """
 
@@ -77,6 +78,7 @@ def find_user_project(settings: Settings, framework_name: str | None = None) -> 
         described.append(f"{name} (editable)")
     if not described:
         return None
+    counted.append(Entry("requirements/editable.paths", "".join(f"{path}\n" for path in editable).encode()))
     return UserProject(counted, uncounted, tuple(editable), ", ".join(described))
 
 

@@ -77,7 +77,7 @@ def own_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source of a framework that the user works on."""
-    return own.make_checkout(tmp_path_factory.mktemp("src") / "tiny-framework", "tinyframework")
+    return own.make_checkout(tmp_path_factory.mktemp("src") / "tiny framework", "tinyframework")
 
 
 @pytest.fixture(scope="session")

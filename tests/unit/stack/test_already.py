@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.stack.already import RECORD, Record, asked, find, watch
+from harness.stack.already import RECORD, Record, asked, find, owner_of, watch
 from harness.stack.expected import Expected
 
 NAMES = ["MODEL", "HF_TOKEN"]
@@ -22,7 +22,13 @@ def record(tmp_path: Path) -> Path:
     path = tmp_path / ".drydock" / "drydock" / RECORD
     path.parent.mkdir(parents=True)
     Record(
-        NAMES, asked(NAMES, ASKED), watch([looked_at, tmp_path / "drydock.env"]), expected, ["n"], [["a", "b"]]
+        NAMES,
+        asked(NAMES, ASKED),
+        watch([looked_at, tmp_path / "drydock.env"]),
+        {str(looked_at): owner_of(str(looked_at))},
+        expected,
+        ["n"],
+        [["a", "b"]],
     ).write(path)
     return path
 
@@ -71,4 +77,12 @@ def test_no_secret_is_kept(tmp_path: Path) -> None:
 )
 def test_a_record_that_can_not_be_read_is_none(tmp_path: Path, text: str) -> None:
     record(tmp_path).write_text(text)
+    assert find(tmp_path, ASKED) is None
+
+
+def test_a_workspace_that_got_another_owner_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(tmp_path)
+    assert find(tmp_path, ASKED) is not None
+    # Changing an owner takes root; what the record does with it does not.
+    monkeypatch.setattr("harness.stack.already.owner_of", lambda path: [1234, 1234])
     assert find(tmp_path, ASKED) is None

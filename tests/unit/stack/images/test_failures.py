@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import (
+    BadSetting,
     BuildFailed,
     DownloadMismatch,
     DrydockError,
@@ -15,6 +16,12 @@ from harness.errors import (
 )
 from harness.stack.images.failures import explain
 
+MALFORMED = """\
+ERROR: Invalid requirement: 'numpy=>1': Expected end or semicolon (after name and no valid version specifier)
+    numpy=>1
+         ^ (from line 3 of /requirements/sub/list.txt)
+"""
+MALFORMED_OLD = "ERROR: Invalid requirement: 'foo bar' (from line 2 of requirements.txt)"
 CONFLICT = """\
 ERROR: Cannot install ray==2.55.0 because these package versions have conflicting dependencies.
 
@@ -41,6 +48,8 @@ To fix this you could try to:"""
             BuildFailed,
             "has xyzzy==9.",
         ),
+        ("user", MALFORMED, BadSetting, "Line 3 of sub/list.txt is no requirement: 'numpy=>1': Expected"),
+        ("user", MALFORMED_OLD, BadSetting, "Line 2 of requirements.txt is no requirement: 'foo bar'."),
         ("dev", "gcc: fatal error", BuildFailed, "could not be built"),
     ],
 )

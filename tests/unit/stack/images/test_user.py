@@ -37,6 +37,7 @@ def test_requirements_are_taken_with_what_they_include(tmp_path: Path) -> None:
         "requirements/req/more.txt",
         "requirements/pins.txt",
         "requirements/requirements.name",
+        "requirements/editable.paths",
     ]
     assert found.editable == ()
 
