@@ -43,7 +43,6 @@ def command(**flags: Any) -> None:
     if settings.json_output:
         facts = describe(result.plan, result.names)
         services = [service.as_dict() for service in result.services]
-        heard = {"server_silent": silent} if silent else {}
         console.emit_json(
             {
                 "changed": result.changed,
