@@ -252,9 +252,18 @@ def build(dump: Dump) -> Scene:
         key = (process.threads, _kind_of_command(process), *(getattr(group, name) for name in _TELLING))
         group = groups.setdefault(key, group)
         group.members.append(process)
+    _doubt_services(list(groups.values()))
     inferred = _absent_ranks(dump)
     gone += [Process(id=f"rank{rank}", role="rank", rank=rank, missing=True) for rank in inferred]
     return Scene(dump, list(groups.values()), gone, {f"rank{rank}" for rank in inferred}, unread)
+
+
+def _doubt_services(groups: list[Group]) -> None:
+    """A rank listens for its group, gloo's and the store's; while others wait in a collective, that makes no service."""
+    ranks = [group for group in groups if group.role == "rank"]
+    if any(group.kind in COMMUNICATION for group in ranks):
+        for group in ranks:
+            group.listens = False
 
 
 def _group(process: Process, standing: Standing) -> Group:

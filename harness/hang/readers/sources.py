@@ -25,7 +25,7 @@ MOST_FILES = 2_000_000
 _DEEPEST = 6
 _CHUNK = 1 << 16
 # Ours, and no dumps: reading the truth beside a recorded case would be cheating.
-_NOT_DUMPS = {"truth.json", "verdict.json", "fingerprint.json"}
+_NOT_DUMPS = {"truth.json", "verdict.json", "environment.json", "result.json"}
 
 
 @dataclass

@@ -1,0 +1,67 @@
+"""Real jobs on gloo that hang in the ways people meet: the command names who it is and why."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.hanging import Dump, Job, hang_dump
+
+# Program: ranks, the right causes, the laggards; who computes on.
+CASES: dict[str, tuple[int, set[str], list[str], tuple[int, ...]]] = {
+    "cleanup": (3, {"cleanup"}, ["rank1"], ()),
+    "different_collectives": (3, {"collective-mismatch"}, ["rank0"], ()),
+    "crossed_groups": (2, {"cross-group", "collective-mismatch"}, [], ()),
+    "late_to_init": (2, {"init"}, ["rank1"], ()),
+    "data_worker": (2, {"data-worker"}, ["rank1"], ()),
+    "holds_gil": (2, {"gil-held"}, ["rank0"], ()),
+    "python_loop": (2, {"python-loop"}, ["rank1"], (1,)),
+    "swallowed": (2, {"exception-swallowed", "straggler"}, ["rank1"], ()),
+    "lost_await": (2, {"async-lost"}, ["rank1"], ()),
+    "one_after_another": (2, {"uneven-steps", "p2p-order", "collective-mismatch"}, ["rank0"], ()),
+}
+
+
+def dump_of(job: Job, runs: Path, *arguments: str) -> Dump:
+    """Dump exactly this job."""
+    return hang_dump(runs, "--pids", ",".join(map(str, job.pids)), *arguments)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_hanging_job_gets_its_cause_and_its_laggard(name: str, ranks: Job, runs: Path) -> None:
+    world, causes, laggards, busy = CASES[name]
+    ranks.start(name, world).settle(busy)
+    dump = dump_of(ranks, runs)
+    assert dump.ended.code == 1
+    assert dump.verdict["state"] == "hung"
+    assert dump.verdict["cause"] in causes, dump.ended
+    assert dump.verdict["laggards"] == laggards or not laggards, dump.ended
+
+
+def test_a_stopped_rank_is_named_and_stays_stopped(ranks: Job, runs: Path) -> None:
+    ranks.start("same_line", 3)
+    os.kill(ranks.pids[2], signal.SIGSTOP)
+    dump = dump_of(ranks.settle(), runs)
+    assert (dump.verdict["cause"], dump.verdict["confidence"]) == ("stopped", "certain")
+    assert dump.verdict["laggards"] == ["rank2"]
+    assert dump.entry("rank2")["samples"][0]["way"] == "py-spy --nonblocking"
+    state = Path(f"/proc/{ranks.pids[2]}/stat").read_text().rpartition(")")[2].split()[0]
+    assert state == "T"
+
+
+def test_a_rank_that_is_gone_is_missing(ranks: Job, runs: Path) -> None:
+    ranks.start("dead_peer", 3)
+    ranks.processes[1].wait()
+    dump = dump_of(ranks.settle(), runs)
+    assert dump.verdict["cause"] in {"dead-peer", "init"}, dump.ended
+    assert dump.verdict["laggards"] == ["rank1"]
+
+
+def test_a_healthy_job_does_not_hang(ranks: Job, runs: Path) -> None:
+    ranks.start("healthy", 2)
+    dump = dump_of(ranks, runs)
+    assert dump.ended.code == 0, dump.ended
+    assert dump.verdict["state"] in {"slow", "unknown"}
