@@ -11,7 +11,7 @@ override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OP
 	HF_ENDPOINT HF_TOKEN HF_HUB_OFFLINE \
 	AGENT DATA STAGE SEED TIMEOUT SERVER FAULTS LATENCY CONFIG GLOBAL_BS GROUP_SIZE ROLLOUT_DP_SIZE IN_FLIGHT \
 	RECORD REPLAY RUN \
-	GRACE CMD BACKGROUND S FOLLOW DUMP PIDS MATCH LOGS LOCALS NATIVE TASKS GAP TOPIC JSON DRYDOCK_YES
+	GRACE CMD BACKGROUND S FOLLOW DUMP PIDS CONTAINERS MATCH LOGS LOCALS NATIVE TASKS GAP TOPIC JSON DRYDOCK_YES
 
 # What was typed after `make`; the harness is told, so that `harness settings` can name the origin of each value.
 override typed := $(strip $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name))))
@@ -60,7 +60,7 @@ run: venv ## Run a command in the dev container and keep its output (CMD='python
 check: venv ## Check the server and an agent in stages (AGENT=file.py:Class DATA=file.jsonl STAGE=1,2)
 	@.venv/bin/harness check
 
-hang-dump: venv ## Dump every stack of the system and say who hangs and why (PIDS= MATCH= LOGS= LOCALS=1)
+hang-dump: venv ## Dump every stack of the system and say who hangs and why (CONTAINERS= PIDS= MATCH= LOGS= LOCALS=1)
 	@.venv/bin/harness hang-dump
 
 diagnose: venv ## Say who hangs and why, from dumped stacks (DUMP=folder, archive or text)

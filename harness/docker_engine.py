@@ -24,6 +24,9 @@ from harness.errors import ComposeFailed, DockerMissing, DockerUnreachable
 PROJECT_LABEL = "com.docker.compose.project"
 SERVICE_LABEL = "com.docker.compose.service"
 FOLDER_LABEL = "com.docker.compose.project.working_dir"
+# Helpers of ours that Compose doesn't know: what for, and for which Compose project.
+ROLE_LABEL = "dev.drydock.role"
+FOR_PROJECT_LABEL = "dev.drydock.project"
 
 # Within which a daemon in good health answers what only looks.
 REQUEST_SECONDS = 20
@@ -128,6 +131,8 @@ class Container:
     published_ports: tuple[int, ...]  # on this machine
     stopped_processes: tuple[str, ...] = field(default=())  # "PID COMMAND" of each process in state T
     clone: str = ""  # the folder of the Compose file that it was made from
+    project: str = ""  # of Compose; "" where it has nothing to do with it
+    hostname: str = ""  # what its processes take their machine's name to be
 
     @property
     def running(self) -> bool:
@@ -143,7 +148,14 @@ def containers(client: docker.DockerClient, project: str) -> list[Container]:
         return sorted(pool.map(_read_container, found), key=lambda c: (c.service, c.name))
 
 
-def _read_container(found: Any) -> Container:
+def all_containers(client: docker.DockerClient) -> list[Container]:
+    """All containers of this engine but our own helpers, by name; nobody looks into them for stopped processes."""
+    found = client.containers.list(all=True, ignore_removed=True)
+    strangers = [one for one in found if ROLE_LABEL not in one.labels]
+    return sorted((_read_container(one, look_inside=False) for one in strangers), key=lambda c: c.name)
+
+
+def _read_container(found: Any, look_inside: bool = True) -> Container:
     attrs = found.attrs
     state = attrs["State"]
     running = state["Status"] == "running"
@@ -160,7 +172,9 @@ def _read_container(found: Any) -> Container:
         started_at=state.get("StartedAt", ""),
         published_ports=_published_ports(attrs),
         clone=attrs["Config"]["Labels"].get(FOLDER_LABEL, ""),
-        stopped_processes=_stopped_processes(found) if running else (),
+        stopped_processes=_stopped_processes(found) if running and look_inside else (),
+        project=attrs["Config"]["Labels"].get(PROJECT_LABEL, ""),
+        hostname=attrs["Config"].get("Hostname") or "",
     )
 
 
@@ -176,6 +190,41 @@ def _stopped_processes(found: Any) -> tuple[str, ...]:
     except docker.errors.APIError:
         return ()  # it ended while we looked; the next look will tell
     return tuple(f"{row[0]} {row[2]}" for row in listing.get("Processes") or [] if row[1].startswith("T"))
+
+
+def create_beside(
+    client: docker.DockerClient, target: Container, image: str, command: Sequence[str], **more: Any
+) -> Any:
+    """Create, without starting it, a container that sees another one's processes and nothing else of this machine.
+
+    It is root with CAP_SYS_PTRACE alone: enough to look into processes of any user, also those that forbid it
+    (not dumpable; Yama). It has no network, can write nowhere but its own /tmp, and is removed when it ends, which it
+    does when its target ends.
+
+    Args:
+        more: for the SDK's ``containers.create``.
+    """
+    return client.containers.create(
+        image,
+        entrypoint=list(command),
+        command=[],
+        pid_mode=f"container:{target.id}",
+        user="0:0",
+        cap_drop=["ALL"],
+        cap_add=["SYS_PTRACE"],
+        security_opt=["no-new-privileges:true"],
+        network_mode="none",
+        # Answers name the machine that the processes believe to be on.
+        hostname=target.hostname[:63],
+        read_only=True,
+        tmpfs={"/tmp": "size=64m,mode=1777,noexec,nosuid,nodev"},
+        working_dir="/",
+        mem_limit="2g",
+        memswap_limit="2g",
+        pids_limit=512,
+        auto_remove=True,
+        **more,
+    )
 
 
 def log_tail(client: docker.DockerClient, container_id: str, lines: int = 25) -> str:

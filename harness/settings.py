@@ -102,6 +102,7 @@ class Settings(BaseModel):
     follow: bool = Field(False, description="`logs` goes on until Ctrl-C")
     dump: str = Field("", description="stacks for `diagnose`: a folder, an archive or a text file")
     pids: str = Field("", description="processes for `hang-dump`, with commas between; with what they have started")
+    containers: str = Field("", description="containers for `hang-dump`, names or patterns (*) with commas between")
     match: str = Field("", description="the same by a regular expression that is found in their command lines")
     logs: str = Field("", description="log files whose ends `hang-dump` takes, with commas between; * is a pattern")
     locals: bool = Field(False, description="`hang-dump` takes local variables, redacted: sizes of the blocked call")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness import console, docker_engine
 from harness.errors import DrydockError
-from harness.stack import already, observe
+from harness.stack import already, observe, samplers
 
 NEXT = {
     "make check": "check the sample agent, or yours: AGENT=my_agent.py:MyAgent",
@@ -24,10 +24,12 @@ def said_so(clone: Path, environ: Mapping[str, str]) -> bool:
     if record is None:
         return False
     try:
-        services = observe.look(docker_engine.connect(), record.expected)
+        client = docker_engine.connect()
+        services = observe.look(client, record.expected)
     except DrydockError:
         return False  # the full `up` says it better
-    if not already.fine(services):
+    containers = [container for service in services for container in service.containers]
+    if not (already.fine(services) and samplers.complete(client, record.expected.project, containers)):
         return False
     for text in record.notes:
         console.note(text)

@@ -9,13 +9,13 @@ import click
 
 from harness import console
 from harness.cli.options import json_option, setting_option
+from harness.cli.ways import ways_in
 from harness.errors import BadSetting
 from harness.hang.collect import Collected, collect
 from harness.hang.decide import diagnose
 from harness.hang.folder import write_folder
 from harness.hang.printable import printable, printable_all
 from harness.hang.show import show
-from harness.hang.ways import Way, here
 from harness.processes.sampling.model import SampleRequest
 from harness.runs import Redactor, RunFolder, shown
 from harness.runs.environment import of_this_process, secrets_of
@@ -24,6 +24,7 @@ from harness.settings import Settings, load_settings
 
 @click.command("hang-dump")
 @setting_option("pids")
+@setting_option("containers")
 @setting_option("match")
 @setting_option("logs")
 @setting_option("locals")
@@ -46,7 +47,7 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     request = _request(settings, everything)
     with RunFolder.create(settings.runs_dir, "hang", Redactor(secrets_of(dict(os.environ)))) as folder:
         with console.step("sampling"):
-            collected = collect(_ways(settings), request)
+            collected = collect(ways_in(settings), request)
         verdict = diagnose(collected.dump)
         write_folder(folder.path, collected.manifest, collected.dumps)
         answer = printable_all(verdict.as_dict())
@@ -77,11 +78,6 @@ def _request(settings: Settings, everything: bool) -> SampleRequest:
         )
     except ValueError as error:
         raise BadSetting(f"PIDS={settings.pids} MATCH={settings.match} can't be used: {error}") from None
-
-
-def _ways(settings: Settings) -> list[Way]:  # noqa: ARG001
-    """All ways in. Numbers of processes count on this machine only, so PIDS= leaves the others out."""
-    return here.find()
 
 
 def _say_what(collected: Collected) -> None:

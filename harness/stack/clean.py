@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import console, docker_engine, models
+from harness.docker_engine import FOR_PROJECT_LABEL, ROLE_LABEL
 from harness.errors import StackError
 from harness.settings import Settings
 from harness.stack import images
 from harness.stack.down import down, remove_networks, remove_volumes
-
-ROLE_LABEL = "dev.drydock.role"
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,10 @@ def clean(client: Any, settings: Settings) -> None:
     """Remove it all; each step says what it did."""
     with console.step("containers, volumes, network"):
         down(client, settings)
-        for helper in client.containers.list(all=True, filters={"label": ROLE_LABEL}):
-            helper.remove(force=True)
+        for helper in client.containers.list(all=True, filters={"label": ROLE_LABEL}, ignore_removed=True):
+            # Another project's samplers belong to a stack that runs.
+            if helper.labels.get(FOR_PROJECT_LABEL, settings.project) == settings.project:
+                helper.remove(force=True)
         remove_volumes(client, settings)
         remove_networks(client, settings)
     with console.step("images") as step:
@@ -75,8 +76,9 @@ def clean(client: Any, settings: Settings) -> None:
 
 
 def _refuse_if_used_by_others(client: Any, settings: Settings, references: list[str]) -> None:
-    for container in client.containers.list(all=True):
-        project = container.labels.get(docker_engine.PROJECT_LABEL, "")
+    for container in client.containers.list(all=True, ignore_removed=True):
+        labels = container.labels
+        project = labels.get(docker_engine.PROJECT_LABEL) or labels.get(FOR_PROJECT_LABEL, "")
         if project != settings.project and container.attrs["Config"]["Image"] in references:
             raise StackError(
                 f"The container {container.name} of the project `{project or 'none'}` uses our image"

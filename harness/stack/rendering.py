@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.docker_engine import Compose
 from harness.models import ModelFiles
 from harness.settings import home
+from harness.stack import samplers
 from harness.stack.keys import last_written
 from harness.stack.paths import relative_to_clone
 from harness.stack.plan import Plan
@@ -37,6 +38,7 @@ def variables(
         "DRYDOCK_RAY_NODES": str(plan.ray_nodes),
         "DRYDOCK_OPENAI_BASE_URL": plan.server.container_url,
         "DRYDOCK_ANTHROPIC_BASE_URL": plan.server.anthropic_container_url,
+        "DRYDOCK_SAMPLED": samplers.expected(plan.services),
         "DRYDOCK_MODEL_NAME": names[0] if names else "",
     }
     if served is not None:

@@ -12,7 +12,7 @@ from harness import console, docker_engine, models
 from harness.docker_engine import Compose, Container
 from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed
 from harness.settings import Settings
-from harness.stack import guard, heal, keys, observe, rendering, weights
+from harness.stack import guard, heal, keys, observe, rendering, samplers, weights
 from harness.stack.already import fine
 from harness.stack.images import ensure_images
 from harness.stack.observe import Service
@@ -89,8 +89,10 @@ def up(settings: Settings) -> Result:
         before = observe.look(client, plan.expected)
         names = served.names if served else plan.asked_names
         if _applied(settings) == stamp and fine(before):
+            # Told only here: elsewhere they come and go with the containers that they belong to.
+            healed = ("samplers",) if samplers.ensure(client, settings.project) else ()
             write_record(plan, served, names)
-            return Result(plan, (), before, names, time.monotonic() - started)
+            return Result(plan, healed, before, names, time.monotonic() - started)
         _prepare_folders(plan)
         changed = _apply(client, plan, compose, values, before, stamp, names)
         services = wait_ready(client, plan)
@@ -133,6 +135,8 @@ def wait_ready(client: Any, plan: Plan) -> list[Service]:
     Raises:
         ServiceFailed: a container ended, or one was not ready within ``WAIT`` seconds; carries its last log lines.
     """
+    # Before the wait: what doesn't become ready is worth a dump. And after it: Ray may have been started twice.
+    samplers.ensure(client, plan.settings.project)
     deadline = time.monotonic() + plan.settings.wait
     ready: dict[str, float] = {}
     started = time.monotonic()
@@ -159,6 +163,8 @@ def wait_ready(client: Any, plan: Plan) -> list[Service]:
                 )
             time.sleep(POLL_SECONDS)
         step.text = "ready: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in ready.items())
+    if starts > 1:
+        samplers.ensure(client, plan.settings.project)
     return services
 
 

@@ -8,6 +8,7 @@ import docker.errors
 from docker.types import Mount
 
 from harness import console, models
+from harness.docker_engine import ROLE_LABEL
 from harness.errors import ServiceFailed
 from harness.models import ModelFiles
 from harness.stack.plan import Plan
@@ -57,7 +58,7 @@ def _convert(client: Any, image: str, work: models.Conversion) -> None:
         security_opt=["no-new-privileges:true"],
         read_only=True,
         tmpfs={"/tmp": ""},
-        labels={"dev.drydock.role": "converter"},
+        labels={ROLE_LABEL: "converter"},
         mounts=[
             Mount("/in/model.gguf", str(work.source), type="bind", read_only=True),
             Mount("/out", str(work.target), type="bind"),

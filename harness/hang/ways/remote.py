@@ -1,0 +1,29 @@
+"""What ways in share that ask docker/dev/sampler.py: the request as it takes it, and the answer with its name."""
+
+from __future__ import annotations
+
+from harness.processes.sampling.dumper import DENIED
+from harness.processes.sampling.model import NodeAnswer, SampleRequest
+
+LARGEST_ANSWER = 64 << 20
+# Not for whoever asks from elsewhere: one reads files, the other says whose processes are meant.
+_NOT_HANDED_ON = {"logs", "within"}
+
+
+def asked(request: SampleRequest) -> bytes:
+    """The request as a probe or a sampler takes it: one line."""
+    return request.model_dump_json(exclude=_NOT_HANDED_ON, exclude_defaults=True).encode() + b"\n"
+
+
+def named(answer: NodeAnswer, container: str) -> NodeAnswer:
+    """The answer with the container's name, and with what it means when nothing could be read."""
+    answer.container = container
+    errors = [sample.error for entry in answer.processes for sample in entry.samples]
+    if errors and all(error == DENIED for error in errors):
+        answer.notes.append(
+            f"{container}: nothing could be read, although who looked is root with CAP_SYS_PTRACE. A security module"
+            " or a seccomp profile forbids it, or the daemon keeps user namespaces apart (rootless, userns-remap):"
+            " docker info --format '{{.SecurityOptions}}';"
+            f" docker inspect --format '{{{{.AppArmorProfile}}}} {{{{.HostConfig}}}}' {container}"
+        )
+    return answer
