@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,8 +13,8 @@ from urllib.parse import urlsplit
 from harness import __version__
 from harness.agent.runner import Limits
 from harness.agent.source import AgentSource, locate
+from harness.checks import page, samples, stage1, stage2
 from harness.checks import report as reports
-from harness.checks import samples, stage1, stage2
 from harness.checks.findings import StageResult
 from harness.checks.gather import Gathered
 from harness.checks.report import CheckReport
@@ -252,6 +253,8 @@ def _finish(
     }
     report = reports.build(done, asked=asked, seed=seed, ended_early=ended_early)
     folder.write_text("junit.xml", reports.to_junit(report))
+    made = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    folder.write_text(page.NAME, page.build(report, folder.path, folder.redactor, made=made))
     folder.finish(report.model_dump(mode="json"), fingerprint=fingerprint)
     return report
 

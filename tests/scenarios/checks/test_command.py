@@ -23,6 +23,7 @@ def test_both_stages_pass_and_all_is_kept(check: Checker) -> None:
     assert sorted(path.name for path in done.folder.iterdir()) == [
         "environment.json",
         "junit.xml",
+        "report.html",
         "result.json",
         "stage2",
     ]
