@@ -40,6 +40,7 @@ step "mypy" mypy
 step "import layers" lint-imports
 step "shellcheck" shell_scripts
 step "Dockerfiles" dockerfiles
+step "a browser" scripts/ensure-chromium.sh
 step "unit tests" python -m pytest -q tests/unit -m "$selection"
 step "scenario tests" python -m pytest tests/scenarios -m "$selection"
 
