@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -207,12 +206,12 @@ def _likeness(exchange: Exchange, path: str, body: bytes) -> float:
 def _differences(near: Exchange, method: str, path: str, body: bytes) -> Iterator[str]:
     for name, recorded, asked in (("method", near.method, method), ("path", near.path, path)):
         if recorded != asked:
-            yield f"{name}: recorded {recorded}, asked {asked}"
+            yield _harmless(f"{name}: recorded {recorded}, asked {asked}")
     try:
         pairs = list(_unequal(json.loads(near.request or b"null"), json.loads(body or b"null"), ""))
     except (ValueError, RecursionError):
         pairs = list(_unequal(near.request.decode("utf-8", "replace"), body.decode("utf-8", "replace"), "body"))
-    yield from pairs[:_DIFFERENCES]
+    yield from map(_harmless, pairs[:_DIFFERENCES])
     if len(pairs) > _DIFFERENCES:
         yield f"and {len(pairs) - _DIFFERENCES} more"
 
@@ -246,13 +245,15 @@ def _parting(one: str, other: str) -> int:
     return max(same - 20, 0) if max(len(one), len(other)) > _SHOWN else 0
 
 
-# What a terminal obeys, and what turns the direction of writing.
-_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+def _harmless(text: str) -> str:
+    """A text of one line, with what a terminal obeys, or what turns the direction of writing, written out."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode("ascii") for char in text
+    )
 
 
 def _shown(value: Any, start: int = 0) -> str:
     text = value[start : start + _SHOWN] if isinstance(value, str) else json.dumps(value, ensure_ascii=False)[:_SHOWN]
-    text = _HARMFUL.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
     if not isinstance(value, str):
         return text
     return f"{'…' if start else ''}“{text}”{'…' if len(value) > start + _SHOWN else ''}"

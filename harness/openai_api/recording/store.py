@@ -228,7 +228,7 @@ def read_run(folder: Path, run: int) -> RecordedRun:
     exchanges: dict[int, Exchange] = {}
     for number, line in enumerate(lines, start=1):
         try:
-            value = json.loads(line)
+            value = _object(json.loads(line))
             if "call" in value:
                 exchange = Exchange.from_dict(value["call"])
                 if exchange.run != run:
