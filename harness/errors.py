@@ -10,6 +10,7 @@
     * AgentNotFound            AGENT names no file, module or class
     * DataNotFound             DATA names no file
     * BadConfig                CONFIG names no training configuration that can be read
+    * NothingToSample          a dump of stacks finds nobody who is meant
     * NoServerNamed            a check has no server to talk to
     * RecordingExists          RECORD names a folder that has something in it
     * RecordingUnusable        REPLAY names no recording, or one that can't be replayed
@@ -35,6 +36,7 @@
       * DownloadMismatch       a package isn't the file that the lock names
     * DataUnreadable           the data set can't be read at all
     * ServerUnreachable        a stage needs the inference server, and it doesn't answer
+    * SamplingDenied           processes are there, and this user may read none of them
     * RunsNotWritable          results can't be kept where they should be
   * StackError                 the containers are not what they should be (exit code 1)
     * StackDown                a verb needs the stack, and it isn't up
@@ -48,6 +50,8 @@ Rooms add their own classes here, under the branch whose exit code they share.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class DrydockError(Exception):
@@ -263,6 +267,21 @@ class RecordingUnusable(UsageError):
     mend = "make check RECORD=runs/recording   # records one; REPLAY=runs/recording replays it"
 
 
+class NothingToSample(UsageError):
+    """A dump of stacks finds nobody who is meant; names those that could be."""
+
+    @classmethod
+    def of(cls, asked: str, others: list[str], unreachable: Mapping[str, str]) -> NothingToSample:
+        """The error for what was asked for (``PIDS=7``; "" for everything that trains or serves)."""
+        reasons = [f"{name} couldn't be asked: {reason}" for name, reason in unreachable.items()]
+        seen = [f"Python processes that are there: {', '.join(dict.fromkeys(other[:80] for other in others[:4]))}."]
+        return cls(
+            f"there is no process for {asked}" if asked else "nothing that looks like training or serving runs here",
+            consequence="; ".join(reasons) or (seen[0] if others else "There is nothing to sample."),
+            mend="make hang-dump PIDS=1234,1235   # these and what they have started; or MATCH='train.py'",
+        )
+
+
 class AgentUnreadable(DrydockError):
     """The agent's file isn't Python that this interpreter can read; names the line."""
 
@@ -275,6 +294,10 @@ class ServerUnreachable(EnvironmentUnfit):
     """A stage needs the inference server, and it doesn't answer; stage 1 itself reports that as a finding."""
 
     mend = "make status   # is it up?\nmake check STAGE=1   # says what the server can and can't do"
+
+
+class SamplingDenied(EnvironmentUnfit):
+    """Processes are there, and this user may read none of them; the mend names setting and command."""
 
 
 class RunsNotWritable(EnvironmentUnfit):

@@ -10,15 +10,15 @@ import click
 from harness import console
 from harness.cli.options import json_option, setting_option
 from harness.cli.ways import ways_in
-from harness.errors import BadSetting
+from harness.errors import BadSetting, DrydockError, NothingToSample, SamplingDenied
+from harness.hang import keep
 from harness.hang.collect import Collected, collect
 from harness.hang.decide import diagnose
-from harness.hang.folder import write_folder
 from harness.hang.printable import printable, printable_all
 from harness.hang.show import show
 from harness.processes.sampling.model import SampleRequest
-from harness.runs import Redactor, RunFolder, shown
-from harness.runs.environment import of_this_process, secrets_of
+from harness.runs import Redactor, shown
+from harness.runs.environment import secrets_of
 from harness.settings import Settings, load_settings
 
 
@@ -39,33 +39,43 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     """Dump every stack of the system and say who hangs, who is the laggard, why, and what next.
 
     Without PIDS= and MATCH=, whatever looks like training or serving is sampled. Nothing is left stopped. Stacks and
-    verdict are kept in runs/. Exit code 0: nothing hangs; 1: something does; 2: wrong usage.
+    verdict are kept in runs/. Exit code 0: nothing hangs; 1: something does; 2: wrong usage, or nothing to sample;
+    3: sampling is denied.
     """
     settings = load_settings(flags)
     if settings.json_output:
         console.to_stderr()
     request = _request(settings, everything)
-    with RunFolder.create(settings.runs_dir, "hang", Redactor(secrets_of(dict(os.environ)))) as folder:
-        with console.step("sampling"):
-            collected = collect(ways_in(settings), request)
-        verdict = diagnose(collected.dump)
-        write_folder(folder.path, collected.manifest, collected.dumps)
-        answer = printable_all(verdict.as_dict())
-        folder.write_json("verdict.json", answer)
-        folder.finish({"verb": "hang-dump", "exit_code": 1 if verdict.hangs else 0, "cause": verdict.cause},
-                      fingerprint=of_this_process)  # fmt: skip
+    with console.step("sampling", quiet_below=3600):
+        collected = collect(ways_in(settings), request, settings.runs_dir)
+    _refuse_empty(collected, settings)
+    verdict = diagnose(collected.dump)
+    redactor = Redactor(secrets_of(dict(os.environ)))
+    answer = redactor.data(printable_all(verdict.as_dict()))
+    folder, problem = None, None
+    try:
+        folder = keep.keep(settings.runs_dir, collected, answer, redactor)
+    except DrydockError as error:
+        # The verdict counts for more than its file.
+        problem = error
     if settings.json_output:
-        console.emit_json({**answer, "folder": str(folder.path)})
+        console.emit_json({**answer, "folder": None if folder is None else str(folder)})
     else:
         show(verdict, in_full)
     _say_what(collected)
-    console.note(f"stacks and verdict: {shown(folder.path)}")
-    ctx.exit(1 if verdict.hangs else 0)
+    if folder is not None:
+        console.note(f"stacks and verdict: {shown(folder)}")
+    if problem is not None:
+        console.show_error(problem)
+    ctx.exit(1 if verdict.hangs else problem.exit_code if problem is not None else 0)
 
 
 def _request(settings: Settings, everything: bool) -> SampleRequest:
     try:
         pids = [int(part) for part in settings.pids.replace(",", " ").split()]
+    except ValueError:
+        raise BadSetting(f"PIDS={settings.pids} can't be used: numbers with commas between are meant") from None
+    try:
         return SampleRequest(
             pids=pids,
             match=settings.match,
@@ -77,7 +87,24 @@ def _request(settings: Settings, everything: bool) -> SampleRequest:
             logs=[part.strip() for part in settings.logs.split(",") if part.strip()],
         )
     except ValueError as error:
-        raise BadSetting(f"PIDS={settings.pids} MATCH={settings.match} can't be used: {error}") from None
+        reason = str(error).partition("Value error, ")[2].splitlines() or [str(error)]
+        raise BadSetting(f"MATCH={settings.match} can't be used: {reason[0].partition(' [')[0]}") from None
+
+
+def _refuse_empty(collected: Collected, settings: Settings) -> None:
+    """An answer without a single stack is no verdict.
+
+    Raises:
+        NothingToSample: nobody is meant by what was asked for.
+        SamplingDenied: they are there, and none of them may be read.
+    """
+    entries = collected.manifest.processes
+    if not any(not entry.missing for entry in entries):
+        asked = f"PIDS={settings.pids}" if settings.pids else f"MATCH={settings.match}" if settings.match else ""
+        raise NothingToSample.of(asked, collected.left_out, collected.manifest.unreachable)
+    if not collected.dumps_of_stacks and collected.manifest.notes:
+        what = f"{len(entries)} processes are there, and none of them could be sampled"
+        raise SamplingDenied(what, consequence=entries[0].error, mend="\n".join(collected.manifest.notes))
 
 
 def _say_what(collected: Collected) -> None:

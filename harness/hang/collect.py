@@ -7,16 +7,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 
-from harness.hang.expected import missing_ranks, world_size
+from harness.hang.expected import add_ended, missing_ranks, recognise_zombies, world_size
 from harness.hang.folder import Manifest, ProcessEntry, dump_name
+from harness.hang.kept_runs import runs_of
 from harness.hang.model import Dump
 from harness.hang.readers import read_memory
-from harness.hang.ways import Unreachable, Way
+from harness.hang.ways import Stoppable, Unreachable, Way
 from harness.processes.sampling.model import NodeAnswer, SampleRequest
+from harness.processes.sampling.roles import is_system
 
 # Beside what the samples themselves may take: connecting, starting, carrying the answer.
 GRACE_SECONDS = 15.0
+STOPPING_SECONDS = 5.0
 
 
 @dataclass
@@ -34,31 +38,54 @@ class Collected:
     dump: Dump
     left_out: list[str] = field(default_factory=list)
 
+    @property
+    def dumps_of_stacks(self) -> list[str]:
+        """Names of the files that have somebody's stacks."""
+        return [sample.file for entry in self.manifest.processes for sample in entry.samples if sample.file]
 
-def collect(ways: Sequence[Way], request: SampleRequest) -> Collected:
-    """Sample by all ways at once; who can't be asked, or answers too late, is named with the reason."""
+
+def collect(ways: Sequence[Way], request: SampleRequest, runs: Path | None = None) -> Collected:
+    """Sample by all ways at once; who can't be asked, or answers too late, is named with the reason.
+
+    Args:
+        runs: where `make run` keeps its records.
+    """
     answers, unreachable = _ask(ways, request)
-    return assemble(answers, unreachable, request)
+    return assemble(answers, unreachable, request, runs)
 
 
-def assemble(answers: Sequence[NodeAnswer], unreachable: dict[str, str], request: SampleRequest) -> Collected:
+def assemble(
+    answers: Sequence[NodeAnswer], unreachable: dict[str, str], request: SampleRequest, runs: Path | None = None
+) -> Collected:
     """Make one dump of the answers: each process once, named across all nodes, with those that should be there."""
     entries, files = merged(answers)
+    if not unreachable:
+        _add_absent(entries, files, runs)
+    _take_loose_logs(answers, files)
     manifest = Manifest(
         taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         world_size=world_size(entries),
         gap_seconds=request.gap_seconds if request.samples > 1 else None,
-        processes=entries,
+        processes=[entry for entry in entries if not is_system(entry.command)],
         unreachable=unreachable,
         notes=list(dict.fromkeys(note for answer in answers for note in answer.notes)),
         environment={answer.host or "?": answer.environment for answer in answers},
     )
-    if not unreachable and not request.pids:
-        manifest.processes += missing_ranks(entries)
     dump = read_memory(manifest, files)
     dumps = _named(manifest, files, dump)
     left_out = list(dict.fromkeys(command for answer in answers for command in answer.left_out))
     return Collected(manifest, dumps, dump, left_out)
+
+
+def _add_absent(entries: list[ProcessEntry], files: dict[str, bytes], runs: Path | None) -> None:
+    """Add who should be there and isn't, with what is known of its end."""
+    absent = missing_ranks(entries)
+    recognise_zombies(entries, absent)
+    others: list[ProcessEntry] = []
+    for run in runs_of(entries, runs) if runs is not None else []:
+        others += add_ended(entries, absent, run.processes, run.name)
+        files |= {f"logs/run/{name}": content for name, content in run.logs.items()}
+    entries += [*absent, *others]
 
 
 def merged(answers: Sequence[NodeAnswer]) -> tuple[list[ProcessEntry], dict[str, bytes]]:
@@ -84,6 +111,10 @@ def merged(answers: Sequence[NodeAnswer]) -> tuple[list[ProcessEntry], dict[str,
                     sample.file = None if content is None else f"{number}.{sample.file}"
                     if content is not None and sample.file is not None:
                         files[sample.file] = content
+            entry.recorder = _carry(answer, entry.recorder, f"{number}/{entry.recorder}", files)
+            entry.logs = [
+                name for log in entry.logs if (name := _carry(answer, log, f"logs/{number}/{log[5:]}", files))
+            ]
             if known is not None:
                 entry.container = entry.container or known.container
                 entries[entries.index(known)] = entry
@@ -91,6 +122,23 @@ def merged(answers: Sequence[NodeAnswer]) -> tuple[list[ProcessEntry], dict[str,
                 entries.append(entry)
             by_identity[key] = entry
     return entries, files
+
+
+def _take_loose_logs(answers: Sequence[NodeAnswer], files: dict[str, bytes]) -> None:
+    """Log files that a person named and that are no process's own."""
+    for number, answer in enumerate(answers):
+        for name, content in answer.dumps.items():
+            if name.startswith("logs/"):
+                files.setdefault(f"logs/{number}/{name[5:]}", content)
+
+
+def _carry(answer: NodeAnswer, name: str, as_name: str, files: dict[str, bytes]) -> str:
+    """Take a file of an answer along; returns its new name, "" where there is none."""
+    content = answer.dumps.get(name)
+    if not name or content is None:
+        return ""
+    files[as_name] = content
+    return as_name
 
 
 def _identity(answer: NodeAnswer, entry: ProcessEntry) -> object:
@@ -107,6 +155,7 @@ def _named(manifest: Manifest, files: dict[str, bytes], dump: Dump) -> dict[str,
     """Give entries the ids that the readers found, and each file the name that goes with it."""
     kept: list[ProcessEntry] = []
     dumps: dict[str, bytes] = {}
+    renamed: dict[str, str] = {}
     for entry, process in zip(manifest.processes, dump.processes, strict=True):
         entry.id, entry.role, entry.rank = process.id, process.role, process.rank
         for number, sample in enumerate(entry.samples, start=1):
@@ -114,9 +163,31 @@ def _named(manifest: Manifest, files: dict[str, bytes], dump: Dump) -> dict[str,
                 content = files[sample.file]
                 sample.file = _free(dump_name(entry, number), dumps)
                 dumps[sample.file] = content
+        if entry.recorder:
+            plain = entry.recorder.rpartition("/")[2]
+            name = plain if plain not in dumps else f"{dump_name(entry, ending='recorder')}/{plain}"
+            dumps[name], entry.recorder = files[entry.recorder], name
+        process.logs = entry.logs = [_log_name(log, renamed) for log in entry.logs]
         kept.append(entry)
     manifest.processes = kept
+    for log in files:
+        if log.startswith("logs/"):
+            dumps[_log_name(log, renamed)] = files[log]
+    for hint in dump.hints:
+        hint.source = renamed.get(hint.source, hint.source)
     return dumps
+
+
+def _log_name(name: str, renamed: dict[str, str]) -> str:
+    """``logs/FILE``; where two nodes have one of that name, the second gets a number."""
+    if name not in renamed:
+        plain = f"logs/{name.split('/', 2)[2]}"
+        stem, dot, ending = plain.rpartition(".")
+        count, candidate = 2, plain
+        while candidate in renamed.values():
+            candidate, count = f"{stem}@{count}{dot}{ending}", count + 1
+        renamed[name] = candidate
+    return renamed[name]
 
 
 def _free(name: str, taken: dict[str, bytes]) -> str:
@@ -152,10 +223,20 @@ def _ask(ways: Sequence[Way], request: SampleRequest) -> tuple[list[NodeAnswer],
     ]
     for thread in threads:
         thread.start()
-    for thread, way in zip(threads, ways, strict=True):
-        thread.join(max(0.0, deadline - time.monotonic()))
-        if thread.is_alive():
-            unreachable[way.name] = "it didn't answer in time"
+    try:
+        for thread, way in zip(threads, ways, strict=True):
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                unreachable[way.name] = "it didn't answer in time"
+    finally:
+        # Too late, or Ctrl-C: who still works is told to end what was started, and has a moment for it.
+        late = [(thread, way) for thread, way in zip(threads, ways, strict=True) if thread.is_alive()]
+        for _, way in late:
+            if isinstance(way, Stoppable):
+                way.stop()
+        until = time.monotonic() + STOPPING_SECONDS
+        for thread, _ in late:
+            thread.join(max(0.0, until - time.monotonic()))
     for number, error in failures.items():
         if not isinstance(error, Exception) or len(ways) == 1:
             raise error

@@ -259,7 +259,7 @@ def build(dump: Dump) -> Scene:
 
 
 def _doubt_services(groups: list[Group]) -> None:
-    """A rank listens for its group, gloo's and the store's; while others wait in a collective, that makes no service."""
+    """A rank listens for its group's sake; while others wait in a collective, that makes it no service."""
     ranks = [group for group in groups if group.role == "rank"]
     if any(group.kind in COMMUNICATION for group in ranks):
         for group in ranks:

@@ -107,7 +107,7 @@ def read_run(folder: Path) -> RunState:
         raise NoSuchRun(f"{folder} holds no run: neither {RESULT} nor {RUNNING} is in it.")
     if alive:
         return RunState("running", record, [])
-    _add_ended(folder, record)
+    add_ended(folder, record)
     return RunState("died", record, _survivors(record))
 
 
@@ -135,8 +135,8 @@ def _supervisor_lives(folder: Path, supervisor: Supervisor) -> bool:
         os.close(descriptor)
 
 
-def _add_ended(folder: Path, record: RunRecord) -> None:
-    """Take over from the list of ended processes what the last running record didn't know yet."""
+def add_ended(folder: Path, record: RunRecord) -> None:
+    """Take over from the list of ended processes what a running record doesn't know: it names the living only."""
     known = {(process.pid, process.start_ticks): index for index, process in enumerate(record.processes)}
     try:
         lines = (folder / LEDGER).read_text(encoding="utf-8").splitlines()

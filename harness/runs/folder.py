@@ -12,6 +12,7 @@ import datetime
 import errno
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -104,6 +105,14 @@ class RunFolder:
         """Write one file of text, whole or not at all."""
         return self._write(name, self.redactor.text(text))
 
+    def write_bytes(self, name: str, content: bytes) -> Path:
+        """Write one file as it is, whole or not at all; for what can hold no secret."""
+        return self._write(name, content)
+
+    def discard(self) -> None:
+        """Take the whole folder back: its work was broken off, and half of it is worth nothing."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def write_lines(self, name: str, values: Iterable[Any]) -> Path:
         """Write one JSON document a line."""
         lines = (json.dumps(self.redactor.data(value), ensure_ascii=False, default=str) for value in values)
@@ -131,14 +140,14 @@ class RunFolder:
             beside.symlink_to(self.path.name)
             beside.replace(link)
 
-    def _write(self, name: str, text: str) -> Path:
+    def _write(self, name: str, content: str | bytes) -> Path:
         target = self.path / name
         beside: str | None = None
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             descriptor, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-            with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-                file.write(text)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(beside, 0o644 & ~_umask())

@@ -67,9 +67,7 @@ class Job:
     def wait_ready(self, seconds: float = 120) -> None:
         """Wait until each has said "ready"."""
         logs = [self.folder / f"rank{rank}.log" for rank in range(len(self.processes))]
-        waiting = lambda: [path.read_text() for path in logs if "ready" not in path.read_text()]  # noqa: E731
-        wait_for("every rank's ready", lambda: not waiting() or None, seconds)
-        assert not waiting()
+        wait_for("every rank's ready", lambda: all("ready" in path.read_text() for path in logs), seconds)
 
     def settle(self, busy: tuple[int, ...] = ()) -> Job:
         """Wait until nobody's main thread gets on any more; ``busy`` ranks are expected to compute on."""

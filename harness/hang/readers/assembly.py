@@ -83,7 +83,9 @@ class Assembly:
         used: set[str] = set()
         for folder, manifest in self._manifests:
             processes += [self._from_manifest(entry, folder, used) for entry in manifest.processes]
-        processes += self._merge([entry for entry in self._loose if entry[0] not in used])
+        # Where there is a manifest, it says which files are stacks; a log may hold old ones.
+        logs = tuple(posixpath.join(folder, "logs/") for folder, _ in self._manifests)
+        processes += self._merge([e for e in self._loose if e[0] not in used and not (logs and e[0].startswith(logs))])
         dump = Dump(
             recordings=self.recordings,
             hints=self._hints.found,

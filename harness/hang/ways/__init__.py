@@ -10,7 +10,7 @@ A way doesn't decide and doesn't merge; it hands on what ``harness.processes.sam
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from harness.processes.sampling.model import NodeAnswer, SampleRequest
 
@@ -40,3 +40,11 @@ class Way(Protocol):
         Raises:
             Unreachable: it can't be asked.
         """
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A way that can be broken off; it should, wherever it starts something that Ctrl-C doesn't reach."""
+
+    def stop(self) -> None:
+        """Come back from ``sample`` soon and leave nothing behind; called from another thread, at any time."""

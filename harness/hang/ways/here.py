@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from harness.hang.ways import Way
-from harness.processes.sampling import take
 from harness.processes.sampling.facts import host
 from harness.processes.sampling.model import NodeAnswer, SampleRequest
+from harness.processes.sampling.take import Sampling
 
 
 class Here:
@@ -13,10 +13,17 @@ class Here:
 
     def __init__(self) -> None:
         self.name = host()
+        self._sampling: Sampling | None = None
 
     def sample(self, request: SampleRequest, deadline: float) -> NodeAnswer:  # noqa: ARG002
         """Sample them in this process; the request carries its own time limit."""
-        return take(request)
+        self._sampling = Sampling(request)
+        return self._sampling.run()
+
+    def stop(self) -> None:
+        """End all dumpers; what one of them has left stopped is woken."""
+        if self._sampling is not None:
+            self._sampling.stop()
 
 
 def find() -> list[Way]:

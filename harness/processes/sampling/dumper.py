@@ -12,16 +12,18 @@ from functools import lru_cache
 
 _BLOCKING, _NONBLOCKING = "py-spy", "py-spy --nonblocking"
 # What py-spy prints, and what that means; the first that is found counts.
+GONE = "it ended before it could be sampled"
+NOT_PYTHON = "not a Python process, or one that py-spy doesn't know"
+DENIED = "reading it is denied to this user"
+MISSING = "py-spy is not installed here"
 _REASONS = (
-    ("No such process", "it ended before it could be sampled"),
-    ("Failed to find python version", "not a Python process, or one that py-spy doesn't know"),
+    ("No such process", GONE),
+    ("Failed to find python version", NOT_PYTHON),
     ("Failed to find a python interpreter", "no interpreter is ready in it: it is starting, ending, or not Python"),
-    ("Permission denied", "denied"),
-    ("Operation not permitted", "denied"),
+    ("Permission denied", DENIED),
+    ("Operation not permitted", DENIED),
     ("Failed to suspend process", "it can't be suspended: it is stopped, or a debugger holds it"),
 )
-_FINAL = ("No such process",)
-DENIED = "denied"
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,12 @@ class Dumper:
 
     def dump(self, pid: int, state: str) -> Dumped:
         """The stacks of one process; ``state`` is the kernel's letter for it just before."""
-        first = _NONBLOCKING if state in ("T", "t") else _BLOCKING
+        # What is stopped already, or sleeps where no signal reaches it, can't be suspended: that would wait for ever.
+        first = _NONBLOCKING if state in ("T", "t", "D") else _BLOCKING
         dumped = self._once(pid, first)
         if dumped.content is not None or first == _NONBLOCKING or self._stopped:
             return dumped
-        if any(dumped.error == reason for word, reason in _REASONS if word in _FINAL):
+        if dumped.error in (GONE, NOT_PYTHON):
             return dumped
         second = self._once(pid, _NONBLOCKING)
         unclean = dumped.unclean or second.unclean
@@ -73,7 +76,7 @@ class Dumper:
     def _once(self, pid: int, way: str) -> Dumped:
         program = find_py_spy()
         if program is None:
-            return Dumped(way, None, "py-spy is not installed here")
+            return Dumped(way, None, MISSING)
         arguments = [program, "dump", "--json", "--pid", str(pid)]
         if self._locals:
             arguments.append("--locals")

@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import dataclass, field
 
+from harness.processes import exits
 from harness.processes.redact import redact_command
 from harness.processes.sampling import facts, roles
 from harness.processes.sampling.model import ProcessEntry, SampleRequest
@@ -175,7 +176,11 @@ def _entry(
         entry.role = role
     elif "ray" in one.libraries and one.stat.ppid not in chosen:
         entry.role = "driver"
-    if not one.python and not one.stat.is_zombie:
+    if one.stat.is_zombie:
+        ended = exits.of_zombie(one.stat)
+        if ended is not None:
+            entry.exit_code = ended.code if ended.signal is None else -ended.signal
+    elif not one.python:
         entry.error = "not a Python process"
     return entry
 

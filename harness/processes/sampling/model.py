@@ -10,6 +10,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 ANSWER_FORMAT = "drydock-sample/1"
+# What one file of a dump may have at most.
+DUMP_LIMIT = 64 * 2**20
 
 
 class SampleEntry(BaseModel):
@@ -50,6 +52,7 @@ class ProcessEntry(BaseModel):
         exit_code: of a process that has ended, where somebody kept it.
         wchan, syscall: where the kernel has it, for a process in state D or one that no dumper could read.
         job: what the ranks of one launch have in common (the address of their store), to tell two jobs apart.
+        recorder: the file in this folder with its Flight Recorder.
         logs: files in this folder that are its own.
     """
 
@@ -79,6 +82,7 @@ class ProcessEntry(BaseModel):
     exit_code: int | None = None
     error: str = ""
     samples: list[SampleEntry] = Field(default_factory=list)
+    recorder: str = ""
     logs: list[str] = Field(default_factory=list)
 
 

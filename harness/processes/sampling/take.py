@@ -2,126 +2,207 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import threading
 import time
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from harness import __version__
-from harness.processes.sampling import facts
-from harness.processes.sampling.dumper import Dumped, Dumper, find_py_spy
+from harness.processes.sampling import facts, inside
+from harness.processes.sampling.aside import Logs, recorder_of
+from harness.processes.sampling.dumper import DENIED, MISSING, Dumped, Dumper, find_py_spy
 from harness.processes.sampling.find import find
 from harness.processes.sampling.model import NodeAnswer, ProcessEntry, SampleEntry, SampleRequest
-from harness.processes.sampling.wake import wake
 from harness.processes.stat import read_stat
+
+_ENDED = "it ended before it could be sampled"
 
 
 def take(request: SampleRequest) -> NodeAnswer:
     """Sample what the request names in this PID namespace; what can't be sampled is in the answer with its reason."""
-    started = time.monotonic()
-    found = find(request)
-    answer = NodeAnswer(
-        host=facts.host(),
-        boot_id=facts.boot_id(),
-        pid_namespace=facts.pid_namespace(),
-        processes=found.entries,
-        left_out=found.left_out,
-        environment={"drydock": __version__, "py_spy": find_py_spy() or "not installed"},
-    )
-    dumper = Dumper(seconds=request.dump_seconds, locals_=request.locals, native=request.native)
-    unclean: set[int] = set()
-    living = [entry for entry in found.entries if not entry.missing and not entry.error and entry.state != "Z"]
-    first_sample = time.monotonic()
-    try:
-        for number in range(1, request.samples + 1):
-            if number > 1:
-                time.sleep(max(0.0, min(request.gap_seconds, started + request.timeout_seconds - time.monotonic())))
-            _round(living, number, dumper, answer, first_sample, unclean)
-            if time.monotonic() - started > request.timeout_seconds:
-                answer.notes.append(f"broke off after {request.timeout_seconds:g} s; not every sample was taken")
-                break
-    finally:
-        dumper.stop()
-        _release(entry for entry in living if entry.pid in unclean)
-    for entry in found.entries:
-        _finish(entry)
-    return answer
+    return Sampling(request).run()
 
 
-def _round(
-    entries: list[ProcessEntry],
-    number: int,
-    dumper: Dumper,
-    answer: NodeAnswer,
-    first_sample: float,
-    unclean: set[int],
-) -> None:
-    """One sample of each; pids whose dumper didn't end by itself go into ``unclean``, also when this is broken off."""
-    pool = ThreadPoolExecutor(max_workers=max(1, min(len(entries), 2 * (os.cpu_count() or 2))))
-    try:
-        jobs = [(entry, pool.submit(_sample, entry, dumper, first_sample, unclean)) for entry in entries]
-        for entry, job in jobs:
-            sample, dumped = job.result()
-            entry.samples.append(sample)
-            if dumped is not None and dumped.content is not None:
-                sample.file = f"{entry.pid}.json" if number == 1 else f"{entry.pid}.{number}.json"
-                answer.dumps[sample.file] = dumped.content
-    except BaseException:
-        dumper.stop()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+class Sampling:
+    """One request being worked on; ``stop`` breaks it off from another thread, and nothing stays stopped either way."""
+
+    def __init__(self, request: SampleRequest) -> None:
+        self._request = request
+        self._dumper = Dumper(seconds=request.dump_seconds, locals_=request.locals, native=request.native)
+        self._broken_off = threading.Event()
+        self._unclean: set[int] = set()
+        self._first_sample = 0.0
+        self._answer = NodeAnswer(host=facts.host(), boot_id=facts.boot_id(), pid_namespace=facts.pid_namespace())
+
+    def stop(self) -> None:
+        """End all dumpers and take no further sample."""
+        self._broken_off.set()
+        self._dumper.stop()
+
+    def run(self) -> NodeAnswer:
+        """Find and sample."""
+        answer, request = self._answer, self._request
+        answer.environment = {"drydock": __version__, "py_spy": find_py_spy() or "not installed"}
+        # A dumper that hangs must not keep the answer from those that don't.
+        limit = threading.Timer(request.timeout_seconds, self._too_late)
+        limit.daemon = True
+        limit.start()
+        try:
+            found = find(request)
+            answer.processes, answer.left_out = found.entries, found.left_out
+            living = [e for e in found.entries if not e.missing and not e.error and e.state != "Z"]
+            self._first_sample = time.monotonic()
+            for number in range(1, request.samples + 1):
+                if number > 1:
+                    self._broken_off.wait(request.gap_seconds)
+                if self._broken_off.is_set():
+                    break
+                self._round(living, number)
+        finally:
+            limit.cancel()
+            self._dumper.stop()
+            for entry in answer.processes:
+                if entry.pid in self._unclean:
+                    _release(entry)
+        for entry in answer.processes:
+            _finish(entry)
+        self._look_aside()
+        _explain(answer)
+        return answer
+
+    def _look_aside(self) -> None:
+        """Logs and recorders of what was sampled."""
+        logs = Logs()
+        for entry in self._answer.processes:
+            if entry.missing or entry.state in ("Z", "X") or self._broken_off.is_set():
+                continue
+            logs.own(entry)
+            if entry.role == "rank" and (found := recorder_of(entry, facts.environ(entry.pid))) is not None:
+                entry.recorder = found[0] if found[0] not in self._answer.dumps else f"{entry.pid}/{found[0]}"
+                self._answer.dumps[entry.recorder] = found[1]
+        for pattern in logs.named(self._request.logs):
+            self._answer.notes.append(f"LOGS={pattern} matches no file on {self._answer.host}")
+        self._answer.dumps |= logs.files
+
+    def _too_late(self) -> None:
+        self._answer.notes.append(f"broke off after {self._request.timeout_seconds:g} s; not every sample was taken")
+        self.stop()
+
+    def _round(self, entries: list[ProcessEntry], number: int) -> None:
+        """One sample of each."""
+        # py-spy is its own process: a few more of them than cores keep the cores busy while others start.
+        pool = ThreadPoolExecutor(max_workers=max(1, min(len(entries), 2 * (os.cpu_count() or 2))))
+        try:
+            jobs = [(entry, pool.submit(self._sample, entry)) for entry in entries]
+            for entry, job in jobs:
+                sample, content = job.result()
+                entry.samples.append(sample)
+                if content is not None:
+                    ending = "txt" if sample.way == "faulthandler" else "json"
+                    sample.file = f"{entry.pid}.{ending}" if number == 1 else f"{entry.pid}.{number}.{ending}"
+                    self._answer.dumps[sample.file] = content
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _sample(self, entry: ProcessEntry) -> tuple[SampleEntry, bytes | None]:
+        stat, moving = read_stat(entry.pid), facts.moving(entry.pid)
+        at = round(time.monotonic() - self._first_sample, 4)
+        if stat is None or moving is None or stat.start_ticks != entry.start_ticks:
+            return SampleEntry(at=at, way="proc", error=_ENDED), None
+        state = facts.state_of_any_thread(entry.pid, stat)
+        dumped = self._dumper.dump(entry.pid, state)
+        if dumped.unclean:
+            self._unclean.add(entry.pid)
+        if dumped.content is None and state not in ("T", "t", "D") and not self._broken_off.is_set():
+            dumped = _by_itself(entry) or dumped
+        return SampleEntry(
+            way=dumped.way if dumped.content is not None else "proc",
+            at=at,
+            state=state,
+            cpu_seconds=moving.cpu_seconds,
+            read_bytes=moving.read_bytes,
+            write_bytes=moving.write_bytes,
+            switches=moving.switches,
+            error=dumped.error,
+        ), dumped.content
 
 
-def _sample(
-    entry: ProcessEntry, dumper: Dumper, first_sample: float, unclean: set[int]
-) -> tuple[SampleEntry, Dumped | None]:
+def _by_itself(entry: ProcessEntry) -> Dumped | None:
+    """Have it print its stacks, where it is known that it can."""
+    content = inside.stacks(entry.pid, facts.status_fields(entry.pid))
+    return None if content is None else Dumped("faulthandler", content)
+
+
+def _release(entry: ProcessEntry) -> None:
+    """Wake what a dumper that was ended has left stopped; what was stopped before stays so."""
+    before = entry.samples[0].state if entry.samples else entry.state
     stat = read_stat(entry.pid)
-    moving = facts.moving(entry.pid)
-    at = round(time.monotonic() - first_sample, 4)
-    if stat is None or moving is None or stat.start_ticks != entry.start_ticks:
-        return SampleEntry(at=at, way="proc", error="it ended before it could be sampled"), None
-    state = facts.state_of_any_thread(entry.pid, stat)
-    dumped = dumper.dump(entry.pid, state)
-    if dumped.unclean:
-        unclean.add(entry.pid)
-    return SampleEntry(
-        way=dumped.way if dumped.content is not None else "proc",
-        at=at,
-        state=state,
-        cpu_seconds=moving.cpu_seconds,
-        read_bytes=moving.read_bytes,
-        write_bytes=moving.write_bytes,
-        switches=moving.switches,
-        error=dumped.error,
-    ), dumped
-
-
-def _release(entries: Iterable[ProcessEntry]) -> None:
-    """Let go on what a dumper that was ended has left stopped; what was stopped before stays so."""
-    for entry in entries:
-        before = entry.samples[0].state if entry.samples else entry.state
-        stat = read_stat(entry.pid)
-        if stat is None or stat.start_ticks != entry.start_ticks or before == "T":
-            continue
-        # D: frozen (`docker pause`) or asleep in the kernel, the dumper's stop still to come; waking takes that back.
-        if facts.state_of_any_thread(entry.pid, stat) in ("T", "D"):
-            try:
-                wake(entry.pid)
-            except OSError:
-                entry.error = f"it was left stopped, and this user may not wake it: kill -CONT {entry.pid}"
+    if stat is None or stat.start_ticks != entry.start_ticks or before == "T":
+        return
+    if facts.state_of_any_thread(entry.pid, stat) != "T":
+        return
+    try:
+        os.kill(entry.pid, signal.SIGCONT)
+    except OSError:
+        entry.error = f"its dumper left it stopped, and this user may not wake it: kill -CONT {entry.pid}"
 
 
 def _finish(entry: ProcessEntry) -> None:
     """What is said of a process once all its samples are there."""
-    if entry.missing:
+    if entry.missing or entry.state == "Z":
         return
+    stat = read_stat(entry.pid)
     last = entry.samples[-1] if entry.samples else None
+    if stat is None or stat.start_ticks != entry.start_ticks:
+        entry.state, entry.error = "X", entry.error or "it ended while it was being sampled"
+        return
     if last is not None and last.state:
         entry.state = last.state
-    if not any(sample.file for sample in entry.samples):
-        entry.wchan, entry.syscall = facts.kernel_place(entry.pid)
-        if last is not None and not entry.error:
-            entry.error = last.error
-    elif entry.state == "D":
-        entry.wchan, entry.syscall = facts.kernel_place(entry.pid)
+    if entry.state == "D" or not any(sample.file for sample in entry.samples):
+        with contextlib.suppress(OSError):
+            entry.wchan, entry.syscall = facts.kernel_place(entry.pid)
+    if last is not None and not entry.error and not any(sample.file for sample in entry.samples):
+        entry.error = last.error
+
+
+def _explain(answer: NodeAnswer) -> None:
+    """What a person can do where reading was denied, or the dumper isn't there."""
+    errors = [sample.error for entry in answer.processes for sample in entry.samples if sample.file is None]
+    if DENIED in errors:
+        answer.notes.append(denied_note(answer.host, os.geteuid(), _ptrace_scope(), _may_trace()))
+    if MISSING in errors:
+        answer.notes.append(f"{answer.host}: py-spy is not installed there: python -m pip install py-spy")
+
+
+def denied_note(host: str, uid: int, scope: int | None, may_trace: bool) -> str:
+    """Why reading other processes is denied, and the setting or command that changes it."""
+    if uid == 0 and not may_trace:
+        how = "this container lacks CAP_SYS_PTRACE: docker run --cap-add SYS_PTRACE …, or in Kubernetes "
+        return f"{host}: {how}kubectl debug --profile=general --target=CONTAINER"
+    if scope == 3:
+        return f"{host}: kernel.yama.ptrace_scope=3 forbids reading any process until the next boot, to root as well"
+    if uid != 0:
+        rest = f" (kernel.yama.ptrace_scope={scope})" if scope else ""
+        return f"{host}: reading other processes is denied to this user{rest}: run it as root, sudo -E make hang-dump"
+    return f"{host}: reading some processes is denied, to root as well: a security module (AppArmor, SELinux, seccomp)?"
+
+
+def _ptrace_scope() -> int | None:
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def _may_trace() -> bool:
+    """Whether this process has CAP_SYS_PTRACE (bit 19)."""
+    try:
+        return bool(int(facts.status_fields(os.getpid())["CapEff"], 16) >> 19 & 1)
+    except (KeyError, ValueError):
+        return False

@@ -1,4 +1,4 @@
-"""Small programs that hang, each in a way that people meet; run as ``python programs.py NAME`` with a launcher's variables.
+"""Small programs that hang, each in a way that people meet; run as ``python programs.py NAME`` as a rank.
 
 Each says "ready" on its standard output just before the call in which it will hang.
 """
@@ -154,7 +154,7 @@ def data_worker() -> None:
         from torch.utils.data import DataLoader
 
         LOCK.acquire()
-        for _ in DataLoader(Samples(), batch_size=4, num_workers=2):  # type: ignore[arg-type]
+        for _ in DataLoader(Samples(), batch_size=4, num_workers=2):
             pass
     train_step(dist)
 
