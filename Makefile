@@ -34,7 +34,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 # `make up check` works in order, with -j too.
 .NOTPARALLEL:
 
-.PHONY: help up down status logs shell run check hang-dump diagnose restart-ray doctor settings clean test test-full bench venv docker
+.PHONY: help up down status logs shell run check lint hang-dump diagnose restart-ray doctor settings clean test test-full bench venv docker
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ run: venv ## Run a command in the dev container and keep its output (CMD='python
 
 check: venv ## Check the server and an agent in stages (AGENT=file.py:Class DATA=file.jsonl STAGE=1,2)
 	@.venv/bin/harness check
+
+lint: venv ## Say what will bite in training, from an agent's source and a configuration alone (AGENT= CONFIG=)
+	@.venv/bin/harness lint
 
 hang-dump: venv ## Dump every stack of the system and say who hangs and why (CONTAINERS= PIDS= MATCH= LOGS= LOCALS=1)
 	@.venv/bin/harness hang-dump

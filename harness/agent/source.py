@@ -88,7 +88,7 @@ def locate(given: str, *, folders: Sequence[Path], agent_help: str = "AGENT=") -
         # As `python file.py` does: the file's own folder comes first.
         search = tuple(dict.fromkeys([path.parent, *folders]))
         return _with_class(AgentSource(given, path.stem, class_name, path, search), agent_help)
-    found = _find_module(name, [*map(str, folders), *sys.path])
+    found = find_module(name, [*map(str, folders), *sys.path])
     if found is None:
         raise AgentNotFound(
             f"there is no module {name!r}",
@@ -140,9 +140,9 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-def _find_module(name: str, path: list[str]) -> str | None:
+def find_module(name: str, path: Sequence[str]) -> str | None:
     """Where a module comes from, without importing its parents as ``importlib.util.find_spec`` would."""
-    places: list[str] | None = path
+    places: list[str] | None = list(path)
     spec = None
     for part in name.split("."):
         spec = importlib.machinery.PathFinder.find_spec(part, places)

@@ -65,7 +65,7 @@ def stage(result: StageResult) -> None:
     console.heading(f"Stage {result.stage}: {result.title}")
     for finding in result.findings:
         if finding.status != "skip":
-            _finding(finding)
+            show_finding(finding)
     # One reason leaves many things unasked; it is told once.
     for reason, titles in _skipped(result.findings).items():
         console.note(f"{reason}: {', '.join(titles)}")
@@ -101,7 +101,8 @@ def _skipped(findings: Sequence[Finding]) -> dict[str, list[str]]:
     return by_reason
 
 
-def _finding(finding: Finding) -> None:
+def show_finding(finding: Finding) -> None:
+    """Print one finding: what was seen, where, what follows, what to do."""
     text = f"{finding.title}: {finding.detail}" if finding.detail else finding.title
     if finding.status == "pass":
         console.ok(text)

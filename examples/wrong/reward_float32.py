@@ -1,0 +1,23 @@
+"""The reward is a numpy.float32, which is no Python float (numpy.float64 is one)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from openai import AsyncOpenAI
+
+
+class RewardFloat32:
+    async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
+        client = AsyncOpenAI(
+            base_url=extra_kwargs["base_url"], api_key=extra_kwargs["api_key"], http_client=extra_kwargs["http_client"]
+        )
+        completion = await client.chat.completions.create(
+            model=os.environ["OPENAI_MODEL"],
+            messages=data["messages"],
+            max_tokens=16,
+        )
+        right = data["answer"] in (completion.choices[0].message.content or "")
+        return np.float32(right)  # WRONG

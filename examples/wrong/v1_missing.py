@@ -1,0 +1,23 @@
+"""`/v1` is cut off the address; OpenAI's SDK doesn't put it back."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from openai import AsyncOpenAI
+
+
+class V1Missing:
+    async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
+        client = AsyncOpenAI(
+            base_url=extra_kwargs["base_url"].removesuffix("/v1"),
+            api_key=extra_kwargs["api_key"],
+            http_client=extra_kwargs["http_client"],
+        )
+        completion = await client.chat.completions.create(  # WRONG
+            model=os.environ["OPENAI_MODEL"],
+            messages=data["messages"],
+            max_tokens=16,
+        )
+        return float(data["answer"] in (completion.choices[0].message.content or ""))
