@@ -11,7 +11,7 @@ override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OP
 	HF_ENDPOINT HF_TOKEN HF_HUB_OFFLINE \
 	AGENT DATA STAGE SEED TIMEOUT SERVER FAULTS LATENCY CONFIG GLOBAL_BS GROUP_SIZE ROLLOUT_DP_SIZE IN_FLIGHT \
 	RECORD REPLAY RUN \
-	GRACE CMD BACKGROUND S FOLLOW DUMP PIDS CONTAINERS MATCH LOGS LOCALS NATIVE TASKS GAP TOPIC JSON DRYDOCK_YES
+	GRACE CMD BACKGROUND S FOLLOW DIR DUMP PIDS CONTAINERS MATCH LOGS LOCALS NATIVE TASKS GAP TOPIC JSON DRYDOCK_YES
 
 # What was typed after `make`; the harness is told, so that `harness settings` can name the origin of each value.
 override typed := $(strip $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name))))
@@ -34,7 +34,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 # `make up check` works in order, with -j too.
 .NOTPARALLEL:
 
-.PHONY: help up down status logs shell run check lint hang-dump diagnose restart-ray doctor settings clean test test-full bench venv docker
+.PHONY: help up down status logs shell run check lint hang-dump diagnose restart-ray doctor settings clean test test-full bench venv docker init dev-container
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,12 @@ restart-ray: venv ## Restart our Ray cluster and no other
 
 doctor: venv ## Find out what is wrong with this machine or the stack
 	@.venv/bin/harness doctor
+
+init: venv ## Let an editor open a project of your own in this stack (DIR=~/my-agent)
+	@.venv/bin/harness init
+
+dev-container: venv docker ## Describe the stack for VS Code's "Reopen in Container", which calls this
+	@.venv/bin/harness dev-container
 
 settings: venv ## Show each setting and where its value came from
 	@.venv/bin/harness settings

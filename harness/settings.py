@@ -100,6 +100,7 @@ class Settings(BaseModel):
     )
     s: str = Field("", description="service whose logs are shown; default: all")
     follow: bool = Field(False, description="`logs` goes on until Ctrl-C")
+    dir: Path | None = Field(None, description="a project of your own for `init`")
     dump: str = Field("", description="stacks for `diagnose`: a folder, an archive or a text file")
     pids: str = Field("", description="processes for `hang-dump`, with commas between; with what they have started")
     containers: str = Field("", description="containers for `hang-dump`, names or patterns (*) with commas between")
@@ -115,7 +116,7 @@ class Settings(BaseModel):
 
     _origins: dict[str, Origin] = PrivateAttr(default_factory=dict)
 
-    @field_validator("workspace", "requirements", "framework_src", "cache", "record", "replay")
+    @field_validator("workspace", "requirements", "framework_src", "cache", "record", "replay", "dir")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         """Paths are taken from the clone, so that make and the harness read them alike wherever they are called."""

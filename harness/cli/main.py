@@ -32,6 +32,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "diagnose": ("diagnose", "Say who hangs, who is the laggard and why, from dumped stacks."),
     "restart-ray": ("restart_ray", "Restart our Ray cluster and no other."),
     "doctor": ("doctor", "Find out what is wrong with this machine or the stack."),
+    "init": ("init", "Let an editor open a project of your own in this stack."),
+    "dev-container": ("dev_container", "Describe the stack for VS Code's Reopen in Container."),
     "settings": ("settings", "Show each setting and where its value came from."),
     "clean": ("clean", "Remove everything that is ours."),
 }

@@ -38,6 +38,7 @@ def variables(
         "DRYDOCK_RAY_NODES": str(plan.ray_nodes),
         "DRYDOCK_OPENAI_BASE_URL": plan.server.container_url,
         "DRYDOCK_ANTHROPIC_BASE_URL": plan.server.anthropic_container_url,
+        "DRYDOCK_DEVCONTAINER_FOLDER": str(_opened_folder(settings.workspace)),
         "DRYDOCK_SAMPLED": samplers.expected(plan.services),
         "DRYDOCK_MODEL_NAME": names[0] if names else "",
     }
@@ -107,6 +108,11 @@ def stamp(compose: Compose, values: dict[str, str]) -> str:
     for path in compose.files:
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _opened_folder(workspace: Path) -> Path:
+    """The folder that people open in their editor: their own project where `init` was there, else the clone."""
+    return workspace if (workspace / ".devcontainer" / "devcontainer.json").is_file() else home()
 
 
 def _profiles(plan: Plan) -> list[str]:

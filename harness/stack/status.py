@@ -60,16 +60,24 @@ def remember(plan: Plan, names: tuple[str, ...]) -> None:
     fresh.replace(path)
 
 
-def gone_back(settings: Settings) -> dict[str, str]:
-    """Settings of the last `up` that this call leaves at their default, by name; people seldom mean that."""
+def asked_before(settings: Settings) -> dict[str, str]:
+    """What the last `up` was given, by the settings' environment names; secrets are not kept, so none are here."""
     try:
         old = json.loads((settings.state_dir / "up.json").read_text(encoding="utf-8"))["settings"]
     except (OSError, ValueError, KeyError):
         return {}
+    return {environment_name(field): value for field, value in old.items() if field in type(settings).model_fields}
+
+
+def gone_back(settings: Settings) -> dict[str, str]:
+    """Settings of the last `up` that this call leaves at their default, by name; people seldom mean that."""
+    old = asked_before(settings)
     return {
-        environment_name(field): value
-        for field, value in old.items()
-        if field in _RECALLED and settings.origin(field) == "default" and value != settings.shown(field)
+        environment_name(field): old[environment_name(field)]
+        for field in sorted(_RECALLED)
+        if environment_name(field) in old
+        and settings.origin(field) == "default"
+        and old[environment_name(field)] != settings.shown(field)
     }
 
 

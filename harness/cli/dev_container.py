@@ -1,0 +1,21 @@
+"""``harness dev-container``: what VS Code runs on this machine before it opens the dev container."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from harness import console
+from harness.cli.options import setting_option
+from harness.stack.devcontainer import prepare
+
+
+@click.command("dev-container")
+@setting_option("workspace")
+def command(**flags: Any) -> None:
+    """Bring the stack up as it was last asked for, and describe it for "Reopen in Container"."""
+    changed, path = prepare(flags)
+    console.ok("the stack is up" + (f" ({', '.join(changed)})" if changed else "; nothing was changed"))
+    console.note(f"described in {path}")
+    console.mend('code .   # then "Dev Containers: Reopen in Container"')

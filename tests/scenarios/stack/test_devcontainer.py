@@ -1,0 +1,121 @@
+"""An editor that reopens the clone in a container joins the stack that `make up` started, and finds all it needs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.harness import CLONE, Stack
+
+pytestmark = pytest.mark.docker
+HERE = Path(__file__).parent / "devcontainer"
+
+
+@pytest.fixture(scope="module")
+def command_line(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Dev Containers command line, which shares its code with VS Code's extension."""
+    if shutil.which("npm") is None:
+        pytest.skip("there is no npm on this machine")
+    folder = tmp_path_factory.mktemp("devcontainer")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(HERE / name, folder / name)
+    done = subprocess.run(["npm", "ci"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "node_modules" / ".bin" / "devcontainer"
+
+
+@pytest.fixture
+def opened(up: Stack, command_line: Path) -> tuple[Stack, Path, dict[str, Any]]:
+    """The clone, reopened in its container: the stack, the command line, and what that said."""
+    before = up.ids()
+    done = subprocess.run(
+        [command_line, "up", "--workspace-folder", str(CLONE)],
+        env=up.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert up.ids() == before, "a container was made or started anew"
+    return up, command_line, json.loads(done.stdout.splitlines()[-1])
+
+
+def inside(opened: tuple[Stack, Path, dict[str, Any]], command: str) -> str:
+    """Run a line as in the editor's terminal; returns what it prints."""
+    stack, command_line, _ = opened
+    # By the folder's label as the editor does; by the project's too, for the clone may have another stack as well.
+    labels = [
+        part
+        for label in (f"devcontainer.local_folder={CLONE}", f"com.docker.compose.project={stack.project}")
+        for part in ("--id-label", label)
+    ]
+    done = subprocess.run(
+        [command_line, "exec", "--workspace-folder", str(CLONE), *labels, "bash", "-c", command],
+        env=stack.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_running_stack_is_the_one_that_is_joined(opened: tuple[Stack, Path, dict[str, Any]]) -> None:
+    stack, _, said = opened
+    assert said["outcome"] == "success"
+    assert said["containerId"] == stack.container("dev")
+    assert said["composeProjectName"] == stack.project
+    assert said["remoteWorkspaceFolder"] == "/workspace"
+
+
+def test_a_terminal_has_the_tools_the_keys_and_the_cluster(opened: tuple[Stack, Path, dict[str, Any]]) -> None:
+    stack, _, _ = opened
+    said = inside(
+        opened,
+        "python -c 'import debugpy'; py-spy --version; harness --version; ray status; echo $OPENAI_API_KEY; id -u; pwd",
+    )
+    assert "py-spy 0." in said
+    assert "harness, version" in said
+    assert said.count(" node_") == 2, said
+    assert stack.key() in said
+    assert said.splitlines()[-1] == "/workspace"
+    assert said.splitlines()[-2] != "0"
+
+
+def test_make_check_works_there_and_a_verb_of_the_host_says_so(opened: tuple[Stack, Path, dict[str, Any]]) -> None:
+    assert "the model's answer" in inside(opened, "STAGE=1 make check STAGE=2")
+    assert "not in dev" in inside(opened, "make up 2>&1 || true")
+
+
+def test_a_folder_with_a_makefile_keeps_its_make(opened: tuple[Stack, Path, dict[str, Any]]) -> None:
+    # The image has none of its own, and says how the verbs are called then.
+    said = inside(opened, "cd $(mktemp -d) && touch Makefile && make check 2>&1 || true")
+    assert "There is no make in this container" in said
+
+
+def test_values_reach_the_harness_as_they_were_typed(opened: tuple[Stack, Path, dict[str, Any]]) -> None:
+    said = inside(opened, r"""make settings 'AGENT=$5 {x} `id`' JSON=1""")
+    assert "$5 {x} `id`" in [setting["value"] for setting in json.loads(said)]
+
+
+def test_a_project_of_ones_own_is_opened_in_the_same_stack(up: Stack, command_line: Path, workspace: Path) -> None:
+    made = up.run("init", "--json", DIR=str(workspace)).ok().json()
+    names = {Path(file["path"]).relative_to(workspace).as_posix() for file in made["files"]}
+    assert names == {".devcontainer/devcontainer.json", ".vscode/launch.json", ".vscode/tasks.json"}
+    before = up.ids()
+    done = subprocess.run(
+        [command_line, "up", "--workspace-folder", str(workspace)],
+        env=up.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert up.ids() == before
+    assert json.loads(done.stdout.splitlines()[-1])["containerId"] == up.container("dev")
+    shutil.rmtree(workspace / ".devcontainer")
