@@ -37,7 +37,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 .PHONY: help up down status logs shell run check lint hang-dump diagnose restart-ray doctor settings clean test test-full bench venv docker init dev-container
 
 help: ## List the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 up: venv docker ## Bring the stack up: inference server, Ray, dev container (MODEL= ENGINE= WORKSPACE= WORKERS= DEBUG=)
 	@.venv/bin/harness up
