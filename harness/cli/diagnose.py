@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from harness import console
-from harness.cli.options import json_option
+from harness.cli.options import as_typed_here, json_option
 from harness.hang.decide import diagnose
 from harness.hang.printable import printable_all
 from harness.hang.readers import read
@@ -31,6 +31,7 @@ def command(ctx: click.Context, /, path: str, everything: bool, **flags: Any) ->
     if settings.json_output:
         console.to_stderr()
     verdict = diagnose(read(path))
+    verdict.next = [as_typed_here(step) for step in verdict.next]
     if settings.json_output:
         console.emit_json(printable_all(verdict.as_dict()))
     else:

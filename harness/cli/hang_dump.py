@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from harness import console
-from harness.cli.options import json_option, setting_option
+from harness.cli.options import as_typed_here, json_option, setting_option
 from harness.cli.ways import ways_in
 from harness.errors import BadSetting, DrydockError, NothingToSample, SamplingDenied
 from harness.hang import keep
@@ -50,6 +50,7 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
         collected = collect(ways_in(settings), request, settings.runs_dir)
     _refuse_empty(collected, settings)
     verdict = diagnose(collected.dump)
+    verdict.next = [as_typed_here(step) for step in verdict.next]
     redactor = Redactor(secrets_of(dict(os.environ)))
     answer = redactor.data(printable_all(verdict.as_dict()))
     folder, problem = None, None

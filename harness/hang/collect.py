@@ -18,7 +18,6 @@ from harness.hang.ways import Stoppable, Unreachable, Way
 from harness.processes.sampling.model import NodeAnswer, SampleRequest
 from harness.processes.sampling.roles import is_system
 
-# Beside what the samples themselves may take: connecting, starting, carrying the answer.
 GRACE_SECONDS = 15.0
 STOPPING_SECONDS = 5.0
 
@@ -44,13 +43,16 @@ class Collected:
         return [sample.file for entry in self.manifest.processes for sample in entry.samples if sample.file]
 
 
-def collect(ways: Sequence[Way], request: SampleRequest, runs: Path | None = None) -> Collected:
+def collect(
+    ways: Sequence[Way], request: SampleRequest, runs: Path | None = None, grace_seconds: float = GRACE_SECONDS
+) -> Collected:
     """Sample by all ways at once; who can't be asked, or answers too late, is named with the reason.
 
     Args:
         runs: where `make run` keeps its records.
+        grace_seconds: beside what the samples themselves may take: connecting, starting, carrying the answer.
     """
-    answers, unreachable = _ask(ways, request)
+    answers, unreachable = _ask(ways, request, grace_seconds)
     return assemble(answers, unreachable, request, runs)
 
 
@@ -111,6 +113,7 @@ def merged(answers: Sequence[NodeAnswer]) -> tuple[list[ProcessEntry], dict[str,
                     sample.file = None if content is None else f"{number}.{sample.file}"
                     if content is not None and sample.file is not None:
                         files[sample.file] = content
+            entry.tasks = _carry(answer, entry.tasks, f"{number}/{entry.tasks}", files)
             entry.recorder = _carry(answer, entry.recorder, f"{number}/{entry.recorder}", files)
             entry.logs = [
                 name for log in entry.logs if (name := _carry(answer, log, f"logs/{number}/{log[5:]}", files))
@@ -163,6 +166,9 @@ def _named(manifest: Manifest, files: dict[str, bytes], dump: Dump) -> dict[str,
                 content = files[sample.file]
                 sample.file = _free(dump_name(entry, number), dumps)
                 dumps[sample.file] = content
+        if entry.tasks:
+            name = dump_name(entry, ending="tasks.json")
+            dumps[name], entry.tasks = files[entry.tasks], name
         if entry.recorder:
             plain = entry.recorder.rpartition("/")[2]
             name = plain if plain not in dumps else f"{dump_name(entry, ending='recorder')}/{plain}"
@@ -201,9 +207,9 @@ def _free(name: str, taken: dict[str, bytes]) -> str:
     return f"{stem}@{count}.{ending}"
 
 
-def _ask(ways: Sequence[Way], request: SampleRequest) -> tuple[list[NodeAnswer], dict[str, str]]:
+def _ask(ways: Sequence[Way], request: SampleRequest, grace_seconds: float) -> tuple[list[NodeAnswer], dict[str, str]]:
     """Every way in a thread of its own; one that doesn't come back is left behind."""
-    deadline = time.monotonic() + request.timeout_seconds + GRACE_SECONDS
+    deadline = time.monotonic() + request.timeout_seconds + grace_seconds
     answers: dict[int, NodeAnswer] = {}
     unreachable: dict[str, str] = {}
     failures: dict[int, BaseException] = {}
@@ -224,10 +230,8 @@ def _ask(ways: Sequence[Way], request: SampleRequest) -> tuple[list[NodeAnswer],
     for thread in threads:
         thread.start()
     try:
-        for thread, way in zip(threads, ways, strict=True):
+        for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-            if thread.is_alive():
-                unreachable[way.name] = "it didn't answer in time"
     finally:
         # Too late, or Ctrl-C: who still works is told to end what was started, and has a moment for it.
         late = [(thread, way) for thread, way in zip(threads, ways, strict=True) if thread.is_alive()]
@@ -237,6 +241,7 @@ def _ask(ways: Sequence[Way], request: SampleRequest) -> tuple[list[NodeAnswer],
         until = time.monotonic() + STOPPING_SECONDS
         for thread, _ in late:
             thread.join(max(0.0, until - time.monotonic()))
+    unreachable |= {way.name: "it didn't answer in time" for _, way in late}
     for number, error in failures.items():
         if not isinstance(error, Exception) or len(ways) == 1:
             raise error

@@ -106,6 +106,8 @@ class Process:
         missing: expected, but not found.
         exit_code: for a process that has ended; minus the signal's number as Python's subprocess has it.
         error: why it couldn't be sampled.
+        blocked_call: the call of torch.distributed that it is in, with its tensors' types and sizes; "" where nobody
+            looked.
     """
 
     id: str = ""
@@ -125,6 +127,7 @@ class Process:
     missing: bool = False
     exit_code: int | None = None
     error: str = ""
+    blocked_call: str = ""
     samples: list[Sample] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
     source: str = ""

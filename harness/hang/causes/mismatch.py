@@ -11,6 +11,8 @@ from harness.hang.scene import Group, Scene, count, ids, minority
 from harness.hang.waits import COLLECTIVE, COMMUNICATION, P2P, RUNNING
 
 _BARRIERS = frozenset({"barrier", "monitored_barrier"})
+# Their sizes may differ from rank to rank.
+_UNEQUAL = ("all_to_all", "gather", "scatter", "all_gather", "reduce_scatter")
 _ASIDE = frozenset({"evaluation", "checkpoint"})
 _SAME_LINE = (
     "Stacks can't tell a slow or cut network from tensors of different sizes: both wait at the same line. "
@@ -162,6 +164,37 @@ def same_line(scene: Scene) -> Iterable[Finding]:
     evidence = [f"{who} at the same line: {say(together, most=1)}.", _SAME_LINE]
     if all(group.busy for group in together):
         evidence.append("They also used their cores between the samples: on a CPU backend that means they get on.")
+    if calls := _calls(together):
+        yield from _by_sizes(calls)
+        return
     score = 0.62 if together[0].kind in COLLECTIVE else 0.58
     yield Finding("network", score, [], evidence)
     yield Finding("size-mismatch", score - 0.01, [], evidence)
+
+
+def _calls(together: list[Group]) -> dict[str, list[str]]:
+    """Blocked calls with their sizes, each with who is in it; {} where not everybody's are known."""
+    calls: dict[str, list[str]] = {}
+    for process in (process for group in together for process in group.members):
+        if "[" not in process.blocked_call:
+            return {}
+        calls.setdefault(process.blocked_call, []).append(process.id)
+    return calls
+
+
+def _by_sizes(calls: dict[str, list[str]]) -> Iterable[Finding]:
+    """Local variables were looked at: sizes decide between the program and what is below it."""
+    if len(calls) == 1:
+        equal = f"All pass the same: {next(iter(calls))}. What is left is below the program."
+        yield Finding("network", 0.66, [], [equal])
+        yield Finding("cross-group", 0.6, [], ["Or two groups are used in different orders: sizes don't show these."])
+        return
+    evidence = [f"{names(who)}: {call}." for call, who in sorted(calls.items(), key=lambda item: -len(item[1]))[:6]]
+    most = max(len(who) for who in calls.values())
+    few = [name for who in calls.values() if len(who) < most for name in who]
+    odd = few if most * 2 > sum(map(len, calls.values())) else []
+    if any(call.startswith(_UNEQUAL) for call in calls):
+        yield Finding("size-mismatch", 0.5, odd, [*evidence, "In this operation sizes may differ by design."])
+        yield Finding("network", 0.55, [], evidence)
+    else:
+        yield Finding("size-mismatch", 0.9, odd, evidence)

@@ -68,6 +68,15 @@ def libraries(pid: int) -> frozenset[str]:
     return frozenset(found)
 
 
+def python_version(pid: int) -> str:
+    """``3.11`` by the name of the program that runs; "" where that doesn't tell."""
+    try:
+        match = re.fullmatch(r"python(3\.\d+)t?", os.path.basename(os.readlink(f"/proc/{pid}/exe")))
+    except OSError:
+        return ""
+    return match[1] if match else ""
+
+
 def status_fields(pid: int) -> dict[str, str]:
     """The lines of ``/proc/PID/status`` by name."""
     content = read_small(f"/proc/{pid}/status") or b""

@@ -162,6 +162,7 @@ def _entry(
         command=_shown(one.command),
         state=facts.state_of_any_thread(pid, one.stat),
         listens=listens,
+        python=facts.python_version(pid) if one.python else "",
     )
     role = roles.role_by_command(one.command)
     place = one.place

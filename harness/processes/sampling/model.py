@@ -52,7 +52,10 @@ class ProcessEntry(BaseModel):
         exit_code: of a process that has ended, where somebody kept it.
         wchan, syscall: where the kernel has it, for a process in state D or one that no dumper could read.
         job: what the ranks of one launch have in common (the address of their store), to tell two jobs apart.
+        blocked_call: with ``locals``, the call of torch.distributed that it is in, with types and sizes of its tensors.
         recorder: the file in this folder with its Flight Recorder.
+        tasks: the file in this folder with the await chains of its asyncio tasks.
+        python: version of its interpreter (``3.11``), where that is known.
         logs: files in this folder that are its own.
     """
 
@@ -82,7 +85,9 @@ class ProcessEntry(BaseModel):
     exit_code: int | None = None
     error: str = ""
     samples: list[SampleEntry] = Field(default_factory=list)
+    blocked_call: str = ""
     recorder: str = ""
+    tasks: str = ""
     logs: list[str] = Field(default_factory=list)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import threading
@@ -15,6 +16,8 @@ from harness.processes.sampling.aside import Logs, recorder_of
 from harness.processes.sampling.dumper import DENIED, MISSING, Dumped, Dumper, find_py_spy
 from harness.processes.sampling.find import find
 from harness.processes.sampling.model import NodeAnswer, ProcessEntry, SampleEntry, SampleRequest
+from harness.processes.sampling.tasks import await_chains
+from harness.processes.sampling.tensors import with_sizes
 from harness.processes.stat import read_stat
 
 _ENDED = "it ended before it could be sampled"
@@ -78,6 +81,8 @@ class Sampling:
         for entry in self._answer.processes:
             if entry.missing or entry.state in ("Z", "X") or self._broken_off.is_set():
                 continue
+            if self._request.tasks and entry.state not in ("T", "t", "D"):
+                self._ask_tasks(entry)
             logs.own(entry)
             if entry.role == "rank" and (found := recorder_of(entry, facts.environ(entry.pid))) is not None:
                 entry.recorder = found[0] if found[0] not in self._answer.dumps else f"{entry.pid}/{found[0]}"
@@ -85,6 +90,17 @@ class Sampling:
         for pattern in logs.named(self._request.logs):
             self._answer.notes.append(f"LOGS={pattern} matches no file on {self._answer.host}")
         self._answer.dumps |= logs.files
+
+    def _ask_tasks(self, entry: ProcessEntry) -> None:
+        last = next((sample.file for sample in reversed(entry.samples) if sample.file), None)
+        found = await_chains(entry.pid, entry.python, self._answer.dumps.get(last or ""))
+        if found.content is not None:
+            entry.tasks = f"{entry.pid}.tasks.json"
+            self._answer.dumps[entry.tasks] = found.content
+            if found.seconds:
+                self._answer.notes.append(f"await chains of {entry.pid}: it was held up for {found.seconds:.1f} s")
+        elif last is not None and b"asyncio" in self._answer.dumps[last]:
+            self._answer.notes.append(f"await chains of {entry.pid} couldn't be had: {found.error}")
 
     def _too_late(self) -> None:
         self._answer.notes.append(f"broke off after {self._request.timeout_seconds:g} s; not every sample was taken")
@@ -120,6 +136,10 @@ class Sampling:
             self._unclean.add(entry.pid)
         if dumped.content is None and state not in ("T", "t", "D") and not self._broken_off.is_set():
             dumped = _by_itself(entry) or dumped
+        if self._request.locals and dumped.content is not None and dumped.way != "faulthandler":
+            with contextlib.suppress(ValueError, AttributeError, TypeError):
+                content, entry.blocked_call = with_sizes(dumped.content, entry.pid)
+                dumped = dataclasses.replace(dumped, content=content)
         return SampleEntry(
             way=dumped.way if dumped.content is not None else "proc",
             at=at,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.hang.decide import diagnose
-from harness.hang.model import Hint, Recorded, Recording, Sample, Task, Thread
+from harness.hang.model import Hint, Process, Recorded, Recording, Sample, Task, Thread
 from tests.unit.hang.build import C10D, collective, dump, frame, process, sampled, thread
 
 LATE = thread("prepare data.py:7", "step train.py:9", "<module> train.py:99")
@@ -53,7 +53,7 @@ def test_everybody_at_the_same_line_is_undecided_until_something_else_tells() ->
     verdict = diagnose(dump(*ranks))
     assert (verdict.state, verdict.confidence, verdict.laggards) == ("hung", "undecided", [])
     assert sorted(verdict.candidates) == ["network", "size-mismatch"]
-    assert "--locals" in verdict.next[0]
+    assert "LOCALS=1" in verdict.next[0]
     verdict = diagnose(dump(*ranks, recordings=[_recording(rank, 8) for rank in range(4)]))
     assert verdict.cause == "network"
     verdict = diagnose(dump(*ranks, recordings=[_recording(rank, 4 if rank == 3 else 8) for rank in range(4)]))
@@ -183,7 +183,7 @@ def test_finished_and_failed_jobs_do_not_hang() -> None:
 
 def test_next_steps_name_the_process_to_look_at() -> None:
     verdict = diagnose(dump(process(collective(), id="rank0", pid=10), process(LATE, id="rank1", pid=4711)))
-    assert any("--pid 4711" in step for step in verdict.next)
+    assert any("make hang-dump" in step and "rank 1" in step for step in verdict.next)
 
 
 def test_the_mistake_is_said_to_lie_elsewhere() -> None:
@@ -191,3 +191,27 @@ def test_the_mistake_is_said_to_lie_elsewhere() -> None:
     verdict = diagnose(dump(process(leaving, id="rank0"), process(collective(), id="rank1")))
     assert verdict.cause == "cleanup"
     assert "exception" in verdict.elsewhere
+
+
+def test_sizes_of_the_blocked_call_decide_at_the_same_line() -> None:
+    def ranks(*sizes: int) -> list[Process]:
+        found = [sampled(collective(), collective(), id=f"rank{rank}", pid=rank) for rank in range(len(sizes))]
+        for one, size in zip(found, sizes, strict=True):
+            one.blocked_call = f"all_reduce(tensor=float32[{size}])"
+        return found
+
+    other = diagnose(dump(*ranks(8, 8, 7)))
+    assert (other.cause, other.confidence, other.laggards) == ("size-mismatch", "certain", ["rank2"])
+    assert diagnose(dump(*ranks(8, 7))).laggards == []
+    # Equal sizes leave what stacks and sizes can't show: never "size-mismatch".
+    equal = diagnose(dump(*ranks(8, 8, 8)))
+    assert equal.confidence == "undecided"
+    assert equal.candidates == ["network", "cross-group"]
+
+
+def test_a_rank_that_listens_for_its_group_is_no_service() -> None:
+    waiting = process(collective(), id="rank0", pid=1, listens=True)
+    loop = thread("EpollSelector.select selectors.py:468", "_run_once asyncio/base_events.py:1", "main train.py:3")
+    sleeping = process(loop, id="rank1", pid=2, listens=True)
+    verdict = diagnose(dump(waiting, sleeping))
+    assert (verdict.cause, verdict.laggards) == ("async-lost", ["rank1"])
