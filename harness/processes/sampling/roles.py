@@ -21,10 +21,14 @@ _LAUNCHER_COMMANDS = re.compile(
 RAY_WORKER = re.compile(r"^ray::|default_worker\.py")
 _RAY_SYSTEM = re.compile(
     r"/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent"
-    r"|^ray::(?:Dashboard\w*|RuntimeEnvAgent|LogMonitor|IDLE_SpillWorker|IDLE_RestoreWorker)"
+    r"|^ray::(?:Dashboard\w*|RuntimeEnvAgent|LogMonitor|IDLE\w*)|bin/ray start\b|ray\.util\.client\.server"
 )
+# A worker without a task (IDLE) is nobody's either.
 # Us, the dumper, and what starts us: never part of what hangs.
-_OWN = re.compile(r"(?:^|/)py-spy(?:\s|$)|(?:^|[\s/])harness(?:\s|$)|-m harness\b|harness/cli/|harness\.cli\.")
+_OWN = re.compile(
+    r"(?:^|/)py-spy(?:\s|$)|(?:^|[\s/])harness(?:\s|$)|-m harness\b|harness/cli/|harness\.cli\."
+    r"|harness/ray_cluster/driver\.py|sampler\.pyz|^ray::drydock\b"
+)
 
 # The names under which launchers tell a process its place, the surest first.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID")
