@@ -109,6 +109,12 @@ class Settings(BaseModel):
     locals: bool = Field(False, description="`hang-dump` takes local variables, redacted: sizes of the blocked call")
     native: bool = Field(False, description="`hang-dump` takes C and C++ frames; stops torch for a second or more")
     tasks: bool = Field(False, description="`hang-dump` takes await chains of asyncio tasks; stops for a moment")
+    ray_address: str = Field(
+        "", description="a Ray cluster whose nodes `hang-dump` samples: HOST:PORT of its head, or ray://HOST:PORT"
+    )
+    via: str = Field("", description="`hang-dump` on other machines: a command that leads to {host}, as ssh {host}")
+    hosts: str = Field("", description="VIA's hosts: a,b or node[1-4] or @FILE with one on each line")
+    remote: str = Field("harness sample", description="VIA: what samples over there")
     gap: float = Field(2, ge=0, le=600, description="seconds between the two samples of `hang-dump`")
     topic: str = Field("", description="topics of `doctor`, with commas between; default: all")
     json_output: bool = Field(False, alias="JSON", description="answer as one JSON document")

@@ -31,6 +31,10 @@ from harness.settings import Settings, load_settings
 @setting_option("native")
 @setting_option("tasks")
 @setting_option("gap")
+@setting_option("ray_address")
+@setting_option("via")
+@setting_option("hosts")
+@setting_option("remote")
 @click.option("--everything", is_flag=True, help="Every Python process, not only what looks like training or serving.")
 @click.option("--all", "in_full", is_flag=True, help="Show whole stacks of all groups, and every process.")
 @json_option

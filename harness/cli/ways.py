@@ -7,22 +7,50 @@ import os
 from typing import Any
 
 from harness.errors import BadSetting, DrydockError
-from harness.hang.ways import Way, here, samplers
+from harness.hang.ways import Way, here, ray_nodes, samplers, via
 from harness.settings import Settings
+
+# As compose.yaml tells it to `dev`; another one was set by whoever asks.
+_OWN_RAY = "ray-head:6379"
 
 
 def ways_in(settings: Settings) -> list[Way]:
     """All ways in: by default to the whole stack and nothing else; without a stack, to this PID namespace.
 
+    Whoever names a Ray cluster, hosts or containers means these and nothing else.
+
     Raises:
-        BadSetting: CONTAINERS= names none.
+        BadSetting: CONTAINERS=, HOSTS= or RAY_ADDRESS= names none.
         DrydockError: CONTAINERS= is given, and Docker can't be asked.
     """
     wanted = [part.strip() for part in settings.containers.split(",") if part.strip()]
-    if os.environ.get("DRYDOCK_IN_CONTAINER"):
+    # Numbers of processes count in this PID namespace only.
+    elsewhere = [] if settings.pids else _elsewhere(settings)
+    if elsewhere and not wanted:
+        return elsewhere
+    return elsewhere + _here(settings, wanted)
+
+
+def _elsewhere(settings: Settings) -> list[Way]:
+    """Other machines, as far as they were named."""
+    ways: list[Way] = []
+    if settings.via or settings.hosts:
+        ways += via.find(settings.via, settings.hosts, settings.remote)
+    if settings.ray_address and not (_in_dev() and settings.ray_address == _OWN_RAY):
+        ways += ray_nodes.find(settings.ray_address)
+    return ways
+
+
+def _in_dev() -> bool:
+    return bool(os.environ.get("DRYDOCK_IN_CONTAINER"))
+
+
+def _here(settings: Settings, wanted: list[str]) -> list[Way]:
+    """This machine, and the containers on it."""
+    if _in_dev():
         return _inside(settings, wanted)
     if settings.pids:
-        return here.find()  # numbers of processes count in this PID namespace only
+        return here.find()
     found = _containers(settings, wanted)
     # What a pattern means may run anywhere, unless somebody said where.
     return found if found and (wanted or not settings.match) else [*found, *here.find()]
@@ -41,7 +69,12 @@ def _inside(settings: Settings, wanted: list[str]) -> list[Way]:
                 mend=f"harness hang-dump --containers {found[0].name if found else name}   # or on the host",
             )
     named = [way for way in found if any(fnmatch.fnmatchcase(way.name, name) for name in wanted)]
-    return (named if wanted else found) or here.find()
+    if named or wanted:
+        return named
+    if found:
+        return [*found, ray_nodes.state("http://ray-head:8265")]
+    # A stack without samplers: its nodes can still be reached through Ray, with what their own user may see.
+    return [*here.find(), *(ray_nodes.find(_OWN_RAY, here=True) if settings.ray_address == _OWN_RAY else [])]
 
 
 def _containers(settings: Settings, wanted: list[str]) -> list[Way]:
@@ -64,7 +97,14 @@ def _containers(settings: Settings, wanted: list[str]) -> list[Way]:
     image = image_of(stack)
     if wanted:
         return containers.by_name(client, wanted, image or _image(client, settings))
-    return containers.of_stack(client, stack, image) if image else []
+    return [*containers.of_stack(client, stack, image), *_ray_of_stack(settings)] if image else []
+
+
+def _ray_of_stack(settings: Settings) -> list[Way]:
+    from harness.stack.status import recall
+
+    expected = recall(settings)[0].expected
+    return [ray_nodes.state(f"http://127.0.0.1:{expected.dashboard_port}", expected.key("ray_token"))]
 
 
 def _image(client: Any, settings: Settings) -> str:

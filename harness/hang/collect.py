@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Sequence
@@ -64,6 +65,7 @@ def assemble(
     if not unreachable:
         _add_absent(entries, files, runs)
     _take_loose_logs(answers, files)
+    _take_tables(answers, files)
     manifest = Manifest(
         taken=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         world_size=world_size(entries),
@@ -71,7 +73,7 @@ def assemble(
         processes=[entry for entry in entries if not is_system(entry.command)],
         unreachable=unreachable,
         notes=list(dict.fromkeys(note for answer in answers for note in answer.notes)),
-        environment={answer.host or "?": answer.environment for answer in answers},
+        environment={answer.host or "?": answer.environment for answer in answers if answer.environment},
     )
     dump = read_memory(manifest, files)
     dumps = _named(manifest, files, dump)
@@ -135,6 +137,14 @@ def _take_loose_logs(answers: Sequence[NodeAnswer], files: dict[str, bytes]) -> 
                 files.setdefault(f"logs/{number}/{name[5:]}", content)
 
 
+def _take_tables(answers: Sequence[NodeAnswer], files: dict[str, bytes]) -> None:
+    """Ray's tables, which belong to no process."""
+    for answer in answers:
+        for name, content in answer.dumps.items():
+            if name.startswith("ray-"):
+                files[_free(name, files)] = content
+
+
 def _carry(answer: NodeAnswer, name: str, as_name: str, files: dict[str, bytes]) -> str:
     """Take a file of an answer along; returns its new name, "" where there is none."""
     content = answer.dumps.get(name)
@@ -176,9 +186,11 @@ def _named(manifest: Manifest, files: dict[str, bytes], dump: Dump) -> dict[str,
         process.logs = entry.logs = [_log_name(log, renamed) for log in entry.logs]
         kept.append(entry)
     manifest.processes = kept
-    for log in files:
-        if log.startswith("logs/"):
-            dumps[_log_name(log, renamed)] = files[log]
+    for name, content in files.items():
+        if name.startswith("logs/"):
+            dumps[_log_name(name, renamed)] = content
+        elif name.startswith("ray-"):
+            dumps[name] = content
     for hint in dump.hints:
         hint.source = renamed.get(hint.source, hint.source)
     return dumps
@@ -207,9 +219,30 @@ def _free(name: str, taken: dict[str, bytes]) -> str:
     return f"{stem}@{count}.{ending}"
 
 
+def _wait(
+    ways: int, back: queue.SimpleQueue[int], answers: dict[int, NodeAnswer], deadline: float, patience: float
+) -> None:
+    """Wait for the ways, as long as it makes sense.
+
+    Once half of them are back and one has found processes, the others get as long again and what one sampling may
+    take: a host that hangs is named soon, also where the whole dump might take minutes.
+    """
+    started, until = time.monotonic(), deadline
+    late = set(range(ways))
+    while late and (rest := until - time.monotonic()) > 0:
+        try:
+            late.discard(back.get(timeout=rest))
+        except queue.Empty:
+            break
+        found = any(answer.processes for answer in list(answers.values()))
+        if found and 2 * len(late) <= ways and until == deadline:
+            until = min(deadline, 2 * time.monotonic() - started + patience)
+
+
 def _ask(ways: Sequence[Way], request: SampleRequest, grace_seconds: float) -> tuple[list[NodeAnswer], dict[str, str]]:
     """Every way in a thread of its own; one that doesn't come back is left behind."""
     deadline = time.monotonic() + request.timeout_seconds + grace_seconds
+    patience = grace_seconds + request.gap_seconds * (request.samples - 1) + request.dump_seconds
     answers: dict[int, NodeAnswer] = {}
     unreachable: dict[str, str] = {}
     failures: dict[int, BaseException] = {}
@@ -221,7 +254,10 @@ def _ask(ways: Sequence[Way], request: SampleRequest, grace_seconds: float) -> t
             unreachable[way.name] = error.reason
         except BaseException as error:  # noqa: BLE001  # it is raised again below, by the one who asked
             failures[number] = error
+        finally:
+            back.put(number)
 
+    back: queue.SimpleQueue[int] = queue.SimpleQueue()
     # Daemons: a way that hangs must not keep the command from ending.
     threads = [
         threading.Thread(target=ask, args=(number, way), name=f"way {way.name}", daemon=True)
@@ -230,8 +266,7 @@ def _ask(ways: Sequence[Way], request: SampleRequest, grace_seconds: float) -> t
     for thread in threads:
         thread.start()
     try:
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        _wait(len(ways), back, answers, deadline, patience)
     finally:
         # Too late, or Ctrl-C: who still works is told to end what was started, and has a moment for it.
         late = [(thread, way) for thread, way in zip(threads, ways, strict=True) if thread.is_alive()]

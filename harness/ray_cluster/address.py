@@ -25,7 +25,7 @@ def checked_address(address: str) -> str:
         BadSetting: it names none. With ``auto``, Ray takes whichever cluster it finds on this machine first.
     """
     address = address.strip()
-    if not re.fullmatch(r"(?:ray://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}", address):
+    if not re.fullmatch(r"(?:ray://)?(?:[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):\d{1,5}", address):
         raise BadSetting(
             f"RAY_ADDRESS={address} names no cluster for sure.",
             consequence="Ray would take whichever it finds, which may be somebody else's.",

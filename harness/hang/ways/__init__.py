@@ -2,7 +2,9 @@
 
 A way in is one file with a function ``find(…) -> list[Way]`` that says which there are, quickly and without sampling:
 
-``here``   this PID namespace
+``here``        this PID namespace
+``ray_nodes``   every node of a Ray cluster
+``via``         any machine that a command leads to
 
 A way doesn't decide and doesn't merge; it hands on what ``harness.processes.sampling.take`` answered over there.
 ``SampleRequest.pids`` are numbers of this machine, so a way to somewhere else leaves them out.

@@ -28,7 +28,7 @@ _MOST_ROWS = 2_000
 _EARLIER = 3.0
 
 
-def find(address: str, *, here: bool = True) -> list[Way]:
+def find(address: str, *, here: bool = False) -> list[Way]:
     """The nodes of the cluster at an address, and Ray's own state.
 
     Args:
@@ -44,13 +44,22 @@ def find(address: str, *, here: bool = True) -> list[Way]:
         return [Closed(name, error.reason)]
     job = _Job(session, here)
     alive_hosts = {node.host for node in session.nodes if node.alive}
-    ways: list[Way] = [RayState(name, session)]
+    ways: list[Way] = [state(f"http://{session.dashboard}" if session.dashboard else "")]
     for node in session.nodes:
         if node.alive:
             ways.append(RayNode(node, job))
         elif node.host not in alive_hosts:
             ways.append(Closed(node.name, f"Ray has given it up: {node.death or 'no reason is told'}"))
     return ways
+
+
+def state(url: str, key: str | None = None) -> Way:
+    """Ray's own view of a cluster, by its dashboard.
+
+    Args:
+        key: the cluster's token; None for the one that Ray's own clients would use here.
+    """
+    return RayState(Dashboard(url, token() if key is None else key))
 
 
 class Closed:
@@ -86,6 +95,10 @@ class RayNode:
         answer.environment["ray_node"] = self._node.id
         return answer
 
+    def stop(self) -> None:
+        """Have the cluster end the whole job; samplers wake what they held."""
+        self._job.stop()
+
 
 class _Job:
     """What all nodes of a cluster have in common: one driver, which ends with the last answer."""
@@ -108,6 +121,10 @@ class _Job:
                 lambda: node in self._outcomes or self._failed, timeout=max(0.0, deadline - time.monotonic())
             )
             return self._outcomes.get(node) or Outcome(error=self._failed or "it didn't answer in time")
+
+    def stop(self) -> None:
+        """End the driver, and with it what it has started."""
+        self._session.close()
 
     def _run(self, request: SampleRequest, deadline: float) -> None:
         reason = "the cluster gave no answer for it"
@@ -135,30 +152,24 @@ class _Job:
 class RayState:
     """Ray's actors, tasks that haven't ended, nodes and placement groups, as files of the dump."""
 
-    def __init__(self, name: str, session: Session) -> None:
-        self.name = name
-        self._session = session
+    def __init__(self, dashboard: Dashboard) -> None:
+        self.name = f"Ray's dashboard at {dashboard.url or '?'}"
+        self._dashboard = dashboard
 
     def sample(self, request: SampleRequest, deadline: float) -> NodeAnswer:  # noqa: ARG002
-        """Ask the dashboard; a table that it doesn't give is noted and left out."""
-        answer = NodeAnswer(host=self.name)
-        if not self._session.dashboard:
-            answer.notes.append(f"{self.name} has no dashboard, so nothing is known of its actors and tasks")
+        """Ask for the tables; what isn't given is noted and left out."""
+        answer = NodeAnswer()
+        if not self._dashboard.url:
+            answer.notes.append("the Ray cluster has no dashboard, so nothing is known of its actors and tasks")
             return answer
-        dashboard = Dashboard(f"http://{self._session.dashboard}", token())
         unfinished: dict[str, Any] = {"state": ("!=", "FINISHED")}
         tables: dict[Kind, dict[str, Any]] = {"actors": {}, "tasks": unfinished, "nodes": {}, "placement_groups": {}}
         for kind, filters in tables.items():
             try:
-                rows = dashboard.list(kind, limit=_MOST_ROWS, seconds=STATE_SECONDS, **filters)
+                rows = self._dashboard.list(kind, limit=_MOST_ROWS, seconds=STATE_SECONDS, **filters)
             except RayUnreachable as error:
-                answer.notes.append(f"{self.name}: {error.reason}")
+                # Not Unreachable: no process is missing from the dump because of it.
+                answer.notes.append(f"Ray's view is incomplete: {error.reason}")
                 break
             answer.dumps[f"ray-{kind.replace('_', '-')}.json"] = json.dumps(rows, indent=1, default=str).encode()
-        answer.notes += _short_of(self._session.nodes)
         return answer
-
-
-def _short_of(nodes: list[Node]) -> list[str]:
-    gone = sum(not node.alive for node in nodes)
-    return [f"Ray counts {gone} of {len(nodes)} nodes as dead"] if gone else []

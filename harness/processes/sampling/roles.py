@@ -21,9 +21,9 @@ _LAUNCHER_COMMANDS = re.compile(
 RAY_WORKER = re.compile(r"^ray::|default_worker\.py")
 _RAY_SYSTEM = re.compile(
     r"/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent"
-    r"|^ray::(?:Dashboard\w*|RuntimeEnvAgent|LogMonitor|IDLE\w*)|bin/ray start\b|ray\.util\.client\.server"
+    r"|^ray::(?:Dashboard\w*|RuntimeEnvAgent|LogMonitor|IDLE_SpillWorker|IDLE_RestoreWorker)"
+    r"|bin/ray start\b|ray\.util\.client\.server"
 )
-# A worker without a task (IDLE) is nobody's either.
 # Us, the dumper, and what starts us: never part of what hangs.
 _OWN = re.compile(
     r"(?:^|/)py-spy(?:\s|$)|(?:^|[\s/])harness(?:\s|$)|-m harness\b|harness/cli/|harness\.cli\."
@@ -67,6 +67,11 @@ def role_by_command(command: str) -> CommandRole:
 def is_system(command: str) -> bool:
     """Ray's own services: they wait by design and say nothing of a hang."""
     return bool(_RAY_SYSTEM.search(command))
+
+
+def is_idle(command: str) -> bool:
+    """A Ray worker without a task. Ray ends those as it likes, the ones that a dump itself has used among them."""
+    return command.startswith("ray::IDLE")
 
 
 def is_own(arguments: list[str]) -> bool:

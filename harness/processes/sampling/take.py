@@ -11,15 +11,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from harness import __version__
-from harness.processes.sampling import facts, inside
+from harness.processes.sampling import facts, inside, roles
 from harness.processes.sampling.aside import Logs, recorder_of
 from harness.processes.sampling.dumper import DENIED, MISSING, Dumped, Dumper, find_py_spy
 from harness.processes.sampling.find import find
 from harness.processes.sampling.model import NodeAnswer, ProcessEntry, SampleEntry, SampleRequest
 from harness.processes.sampling.tasks import await_chains
 from harness.processes.sampling.tensors import with_sizes
-from harness.processes.stat import read_stat
+from harness.processes.stat import Stat, read_stat
 
+_HELD_SECONDS = 1.0
 _ENDED = "it ended before it could be sampled"
 
 
@@ -69,6 +70,7 @@ class Sampling:
             for entry in answer.processes:
                 if entry.pid in self._unclean:
                     _release(entry)
+        answer.processes = [e for e in answer.processes if not (roles.is_idle(e.command) and _ended_unseen(e))]
         for entry in answer.processes:
             _finish(entry)
         self._look_aside()
@@ -130,7 +132,7 @@ class Sampling:
         at = round(time.monotonic() - self._first_sample, 4)
         if stat is None or moving is None or stat.start_ticks != entry.start_ticks:
             return SampleEntry(at=at, way="proc", error=_ENDED), None
-        state = facts.state_of_any_thread(entry.pid, stat)
+        state = _settled_state(entry.pid, stat)
         dumped = self._dumper.dump(entry.pid, state)
         if dumped.unclean:
             self._unclean.add(entry.pid)
@@ -156,6 +158,20 @@ def _by_itself(entry: ProcessEntry) -> Dumped | None:
     """Have it print its stacks, where it is known that it can."""
     content = inside.stacks(entry.pid, facts.status_fields(entry.pid))
     return None if content is None else Dumped("faulthandler", content)
+
+
+def _settled_state(pid: int, stat: Stat) -> str:
+    """The kernel's letter. Another way in may hold it for a moment as well; a debugger holds it for longer."""
+    until = time.monotonic() + _HELD_SECONDS
+    while (state := facts.state_of_any_thread(pid, stat)) == "t" and time.monotonic() < until:
+        time.sleep(0.01)
+        stat = read_stat(pid) or stat
+    return state
+
+
+def _ended_unseen(entry: ProcessEntry) -> bool:
+    """Whether it is gone by now and left no stacks."""
+    return not any(sample.file for sample in entry.samples) and read_stat(entry.pid) is None
 
 
 def _release(entry: ProcessEntry) -> None:

@@ -107,7 +107,8 @@ time.sleep(1000)
 def test_the_recorder_answers_on_request_and_only_then(start: Start) -> None:
     process = start("recorder", TRAINING)
     [file] = files(process.pid, RECORDER)
-    assert (head := file.read_text()).count("\n") == 1
+    head = file.read_text()
+    assert head.count("\n") == 1
     with open(f"/proc/{process.pid}/fd/{json.loads(head)['request']}", "wb") as request:
         request.write(b"?")
     wait_for("an answer", lambda: file.read_text().count("\n") == 2)
