@@ -12,7 +12,7 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from harness.openai_api.recording.exchange import Exchange
@@ -69,14 +69,6 @@ class Miss:
 STATUS_MISS = 400
 
 
-@dataclass
-class _Queue:
-    """Recorded calls that ask the same."""
-
-    recorded: list[Exchange] = field(default_factory=list)
-    left: deque[Exchange] = field(default_factory=deque)
-
-
 class Matcher:
     """Gives the recorded calls of one run; usable from any thread.
 
@@ -91,52 +83,54 @@ class Matcher:
         self._clean = clean
         self._lock = threading.Lock()
         self._all = sorted(exchanges, key=lambda exchange: exchange.number)
-        self._queues: dict[tuple[str, str, Any], _Queue] = {}
-        self._by_bytes: dict[tuple[str, str, bytes], _Queue] = {}
+        self._given: set[int] = set()
+        # An SDK writes equal requests in equal bytes. So most are found by these alone, and nothing has to be read.
+        self._by_bytes: dict[tuple[str, str, bytes], deque[Exchange]] = {}
         for exchange in self._all:
-            asked = (exchange.method, exchange.path, canonical(exchange.request))
-            queue = self._queues.setdefault(asked, _Queue())
-            queue.recorded.append(exchange)
-            queue.left.append(exchange)
-            self._by_bytes[(exchange.method, exchange.path, exchange.request)] = queue
+            asked = (exchange.method, exchange.path, exchange.request)
+            self._by_bytes.setdefault(asked, deque()).append(exchange)
+        self._read: dict[tuple[str, str, str], list[Exchange]] | None = None
 
     @property
     def left(self) -> int:
         """Recorded calls that nobody has asked for."""
-        return sum(len(queue.left) for queue in self._queues.values())
+        return len(self._all) - len(self._given)
 
     def claim(self, method: str, path: str, body: bytes) -> Exchange | Miss:
         """The answer for a request; it is taken, so the next equal request gets the next one."""
         with self._lock:
-            # An SDK writes equal requests in equal bytes: nothing has to be read for those.
-            queue = self._by_bytes.get((method, path, body))
-            if queue is None:
-                queue = self._find(method, path, body)
-            if queue is None:
+            same = self._by_bytes.get((method, path, body))
+            while same:
+                exchange = same.popleft()
+                if exchange.number not in self._given:
+                    self._given.add(exchange.number)
+                    return exchange
+            equal = self._equal(method, path, body)
+            for exchange in equal:
+                if exchange.number not in self._given:
+                    self._given.add(exchange.number)
+                    return exchange
+            if not equal:
                 return self._nearest(method, path, body)
-            if queue.left:
-                return queue.left.popleft()
-            return Miss(
-                self._run,
-                f"{method} {path}",
-                f"equal calls were recorded {len(queue.recorded)} times, and this is one more",
-                queue.recorded[-1].number,
-            )
+            why = f"equal calls were recorded {len(equal)} times, and this is one more"
+            return Miss(self._run, f"{method} {path}", why, equal[-1].number)
 
-    def _find(self, method: str, path: str, body: bytes) -> _Queue | None:
-        cleaned = canonical(self._clean(body))
-        queue = self._queues.get((method, path, cleaned))
-        if queue is None:
-            alike = (
-                queue
-                for (other_method, other_path, recorded), queue in self._queues.items()
-                if (other_method, other_path) == (method, path) and STAND_IN in recorded
-            )
-            # Which secrets are known differs from machine to machine; what stands for one fits any text.
-            queue = next((queue for queue in alike if _fits(queue.recorded[0].request, body)), None)
-        if queue is not None:
-            self._by_bytes[(method, path, body)] = queue
-        return queue
+    def _equal(self, method: str, path: str, body: bytes) -> list[Exchange]:
+        """The recorded calls that ask the same, given already or not, in order."""
+        if self._read is None:
+            self._read = {}
+            for exchange in self._all:
+                asked = (exchange.method, exchange.path, canonical(exchange.request))
+                self._read.setdefault(asked, []).append(exchange)
+        found = self._read.get((method, path, canonical(self._clean(body))))
+        if found is not None:
+            return found
+        # Which secrets are known differs from machine to machine; what stands for one fits any text.
+        for (recorded_method, recorded_path, recorded), exchanges in self._read.items():
+            same_route = (recorded_method, recorded_path) == (method, path)
+            if same_route and STAND_IN in recorded and _fits(exchanges[0].request, body):
+                return exchanges
+        return []
 
     def _nearest(self, method: str, path: str, body: bytes) -> Miss:
         asked = f"{method} {path}"
@@ -145,13 +139,13 @@ class Matcher:
         cleaned = self._clean(body)
         near = max(self._candidates(method, path), key=lambda exchange: _likeness(exchange, path, cleaned))
         lines = tuple(_differences(near, method, path, cleaned))
-        state = "" if any(near in queue.left for queue in self._queues.values()) else ", given already"
+        state = ", given already" if near.number in self._given else ""
         return Miss(self._run, asked, f"nearest is call {near.number} of {len(self._all)}{state}", near.number, lines)
 
     def _candidates(self, method: str, path: str) -> list[Exchange]:
-        left = [exchange for queue in self._queues.values() for exchange in queue.left]
+        left = [exchange for exchange in self._all if exchange.number not in self._given]
         same = [exchange for exchange in self._all if (exchange.method, exchange.path) == (method, path)]
-        unused = [exchange for exchange in same if exchange in left]
+        unused = [exchange for exchange in same if exchange.number not in self._given]
         return (unused or same or left or self._all)[:_COMPARED]
 
 
