@@ -75,9 +75,7 @@ def _look_around(within: str) -> dict[int, Seen]:
         if within and not facts.in_container(pid, within):
             continue
         seen[pid] = Seen(stat, arguments or [])
-    stats = {pid: one.stat for pid, one in seen.items()}
-    for pid in [os.getpid(), *descendants_of([os.getpid()], stats)]:
-        seen.pop(pid, None)
+    seen.pop(os.getpid(), None)
     for pid in [pid for pid, one in seen.items() if roles.is_own(one.arguments)]:
         del seen[pid]
     for pid, one in seen.items():

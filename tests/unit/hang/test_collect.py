@@ -16,7 +16,7 @@ from tests.unit.hang.build import C10D, pyspy
 REQUEST = SampleRequest(samples=1)
 
 
-def answer(host: str, *entries: ProcessEntry, container: str = "", **dumps: bytes) -> NodeAnswer:
+def answer(host: str, *entries: ProcessEntry, container: str = "", dumps: dict[str, bytes] | None = None) -> NodeAnswer:
     """An answer of one node, with a stack for each process that names one."""
     stacks = {
         sample.file: json.dumps([pyspy(f"all_reduce {C10D}:3252", "step train.py:7", pid=entry.pid)]).encode()
@@ -26,7 +26,7 @@ def answer(host: str, *entries: ProcessEntry, container: str = "", **dumps: byte
     }
     return NodeAnswer(
         host=host, boot_id="boot", pid_namespace=1, container=container, processes=list(entries),
-        dumps={**stacks, **dumps},
+        dumps={**stacks, **(dumps or {})},
     )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def test_two_nodes_may_have_the_same_numbers() -> None:
 
 
 def test_a_process_that_two_ways_see_is_there_once() -> None:
-    same = {"pid_namespace": 99, "own_pid": 7, "start_ticks": 1234}
+    same: dict[str, Any] = {"pid_namespace": 99, "own_pid": 7, "start_ticks": 1234}
     outside = ProcessEntry(pid=4711, command="python train.py", error="denied", **same)
     collected = assemble(
         [answer("host", outside), answer("c", rank(0, 7, **same), container="ray-head-1")], {}, REQUEST
@@ -57,7 +57,7 @@ def test_a_process_that_two_ways_see_is_there_once() -> None:
 
 
 def test_children_belong_to_their_rank_on_their_own_node() -> None:
-    child = {"role": "child", "command": "python train.py"}
+    child: dict[str, Any] = {"role": "child", "command": "python train.py"}
     collected = assemble(
         [
             answer("a", rank(0, 7), ProcessEntry(pid=8, ppid=7, **child, samples=[SampleEntry(file="8.json")])),
@@ -71,9 +71,9 @@ def test_children_belong_to_their_rank_on_their_own_node() -> None:
 
 def test_logs_of_two_nodes_keep_their_names_apart() -> None:
     first, second = rank(0, 7, logs=["logs/train.log"]), rank(1, 7, logs=["logs/train.log"])
-    log = b"Traceback (most recent call last):\n  File\nValueError: bad\n"
+    log: Any = b"Traceback (most recent call last):\n  File\nValueError: bad\n"
     collected = assemble(
-        [answer("a", first, **{"logs/train.log": log}), answer("b", second, **{"logs/train.log": b"fine\n"})],
+        [answer("a", first, dumps={"logs/train.log": log}), answer("b", second, dumps={"logs/train.log": b"fine\n"})],
         {},
         REQUEST,
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import Any
 
 from harness.hang.expected import add_ended, missing_ranks, recognise_zombies
 from harness.processes.record import ProcessRecord
 from harness.processes.sampling.model import ProcessEntry
 
 
-def rank(number: int, size: int, job: str = "127.0.0.1:1", **more: object) -> ProcessEntry:
+def rank(number: int, size: int, job: str = "127.0.0.1:1", **more: Any) -> ProcessEntry:
     """A rank that was found."""
     return ProcessEntry.model_validate(
         {"role": "rank", "rank": number, "world_size": size, "job": job, "pid": number + 10, "ppid": 5, "host": "a",
@@ -31,7 +32,7 @@ def test_a_store_on_the_loopback_means_that_all_ranks_are_here() -> None:
 
 
 def test_ranks_of_nodes_that_nobody_asked_are_not_missing() -> None:
-    node = {"job": "node0:1", "local_world_size": 2}
+    node: dict[str, Any] = {"job": "node0:1", "local_world_size": 2}
     found = [rank(2, 8, local_rank=0, **node), rank(4, 8, local_rank=0, **node), rank(5, 8, local_rank=1, **node)]
     assert [entry.rank for entry in missing_ranks(found)] == [3]
     assert missing_ranks([rank(2, 8, job="node0:1")]) == []
