@@ -10,7 +10,7 @@ override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OP
 	PORT DASHBOARD_PORT PROJECT WAIT BASE NAMESPACE IMAGE_MIRROR DEBIAN_MIRROR DRYDOCK_CACHE \
 	HF_ENDPOINT HF_TOKEN HF_HUB_OFFLINE \
 	AGENT DATA STAGE SEED TIMEOUT SERVER FAULTS LATENCY CONFIG GLOBAL_BS GROUP_SIZE ROLLOUT_DP_SIZE IN_FLIGHT \
-	RECORD REPLAY RUN \
+	RECORD REPLAY RUN AGAINST \
 	GRACE CMD BACKGROUND S FOLLOW DIR DUMP PIDS CONTAINERS MATCH LOGS LOCALS NATIVE TASKS GAP RAY_ADDRESS VIA \
 	HOSTS REMOTE TOPIC JSON DRYDOCK_YES
 
@@ -35,7 +35,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 # `make up check` works in order, with -j too.
 .NOTPARALLEL:
 
-.PHONY: help up down status logs shell run check lint hang-dump diagnose restart-ray doctor settings clean test test-full bench venv docker init dev-container
+.PHONY: help up down status logs shell run check lint hang-dump runs compare-runs diagnose restart-ray doctor settings clean test test-full bench venv docker init dev-container
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,12 @@ lint: venv ## Say what will bite in training, from an agent's source and a confi
 
 hang-dump: venv ## Dump every stack of the system and say who hangs and why (CONTAINERS= PIDS= MATCH= LOGS= LOCALS=1)
 	@.venv/bin/harness hang-dump
+
+runs: venv ## List what was run, how it ended, and where it lies
+	@.venv/bin/harness runs
+
+compare-runs: venv ## Hold the newest check against an earlier one (AGAINST=runs/FOLDER)
+	@.venv/bin/harness compare-runs
 
 diagnose: venv ## Say who hangs and why, from dumped stacks (DUMP=folder, archive or text)
 	@.venv/bin/harness diagnose

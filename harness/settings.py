@@ -91,6 +91,7 @@ class Settings(BaseModel):
 
     record: Path | None = Field(None, description="`check` keeps every call of every run in this new folder")
     replay: Path | None = Field(None, description="`check` takes the answers from this recording, without any server")
+    against: str = Field("", description="an earlier run, with which `check` or `compare-runs` compares the new one")
     run: int | None = Field(None, ge=0, description="which run of the recording stage 2 replays; default: the first")
 
     cmd: str = Field("", description="command for `run`, as you would type it in a shell")

@@ -10,12 +10,12 @@ import click
 
 from harness import console
 from harness.agent.runner import Limits
-from harness.checks import run, show
+from harness.checks import against, run, show, show_against
 from harness.checks.report import CheckReport
 from harness.cli.options import json_option, setting_option
 from harness.errors import BadSetting, NoServerNamed
 from harness.openai_api.http import Endpoint
-from harness.runs import Redactor, RunFolder, shown
+from harness.runs import Redactor, RunFolder, index, shown
 from harness.runs.environment import of_this_process, secrets_of
 from harness.settings import Settings, environment_name, home, in_container, load_settings
 
@@ -30,6 +30,7 @@ from harness.settings import Settings, environment_name, home, in_container, loa
 @setting_option("record")
 @setting_option("replay")
 @setting_option("run")
+@setting_option("against")
 @click.option("--agent-args", help="keyword arguments for the agent's __init__, as a JSON object")
 @click.option("--base-url", "openai_base_url", help="the server, with /v1; default: the stack's")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="file with the server's key")
@@ -67,11 +68,18 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
         run=settings.run,
     )
     prepared = run.prepare(request)
+    earlier = against.read(index.find(settings.runs_dir, settings.against)) if settings.against else None
     with RunFolder.create(settings.runs_dir, "check", _redactor(settings, endpoint)) as folder:
         with show.Progress() as progress:
             listener = run.Listener(progress.begins, progress.tells, progress.ends)
             report = run.check(request, prepared, folder, listener=listener, fingerprint=of_this_process)
+    index.write_page(settings.runs_dir)
     show.summary(report, folder.path, next_steps=_next_steps(report))
+    if earlier is not None:
+        comparison = against.compare(earlier, against.read(folder.path))
+        folder.write_text("against.html", show_against.page(comparison))
+        folder.write_json("against.json", comparison.as_dict())
+        show_against.lines(comparison)
     if settings.json_output:
         console.emit_json({**folder.redactor.data(report.model_dump(mode="json")), "folder": shown(folder.path)})
     return report.exit_code

@@ -29,6 +29,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "check": ("check", "Check an agent in stages."),
     "hang-dump": ("hang_dump", "Dump every stack of the system; say who hangs, who is the laggard and why."),
     "lint": ("lint", "Say what will bite in training, from source and configuration alone."),
+    "runs": ("runs", "List what was run, how it ended, and where it lies."),
+    "compare-runs": ("compare_runs", "Hold two checks against each other."),
     "diagnose": ("diagnose", "Say who hangs, who is the laggard and why, from dumped stacks."),
     "restart-ray": ("restart_ray", "Restart our Ray cluster and no other."),
     "doctor": ("doctor", "Find out what is wrong with this machine or the stack."),

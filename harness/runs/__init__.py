@@ -2,6 +2,8 @@
 
 ``folder``  makes ``runs/<time>-<verb>/``, writes into it, keeps ``latest``, lists what is there
 ``redact``  takes secrets out of everything that is written
+``index``   the list of all runs, also as a page
+``html``    parts of self-contained HTML pages
 ``junit``   findings as JUnit XML, for CI systems
 """
 

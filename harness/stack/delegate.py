@@ -9,7 +9,7 @@ from harness.stack.dev import execute
 from harness.stack.paths import into_container
 
 # What decides how a check goes; everything else the container knows better.
-_PASSED_ON = ("stage", "agent", "data", "seed", "timeout", "model", "record", "replay", "run", "json_output")
+_PASSED_ON = ("stage", "agent", "data", "seed", "timeout", "model", "record", "replay", "run", "against", "json_output")
 
 
 def delegate_check(settings: Settings, agent_args: str | None) -> int | None:

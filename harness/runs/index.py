@@ -1,0 +1,102 @@
+"""The list of all runs: as rows, and as the page ``runs/index.html``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import NoSuchRun
+from harness.runs.folder import RESULT, Listed, listed
+
+INDEX = "index.html"
+_PAGES = ("report.html",)
+_STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)-")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run.
+
+    Args:
+        name: its folder's name.
+        when: as people write it; empty where the name doesn't tell.
+        outcome: ``ok``, ``failed`` or ``unfinished``.
+        about: what it was about, in a few words.
+        page: its page's name in the folder; empty where it has none.
+    """
+
+    name: str
+    when: str
+    verb: str
+    outcome: str
+    about: str
+    page: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def rows(root: Path) -> list[Row]:
+    """All runs, the newest first."""
+    return [_row(run) for run in listed(root)]
+
+
+def write_page(root: Path) -> Path | None:
+    """Write the list as a page; None where it can't be written, which is no reason to fail."""
+    # Here, for few of those who list runs want a page.
+    from harness.runs.html.page import render
+
+    all_rows = rows(root)
+    outcomes = [(name, sum(row.outcome == name for row in all_rows)) for name in ("ok", "failed", "unfinished")]
+    html = render("index.html.j2", root, rows=all_rows, outcomes=[pair for pair in outcomes if pair[1]])
+    path, beside = root / INDEX, root / f".{INDEX}-{os.getpid()}"
+    try:
+        beside.write_text(html, encoding="utf-8", errors="backslashreplace")
+        beside.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        return None
+    return path
+
+
+def find(root: Path, name: str) -> Path:
+    """A run's folder by its path, its name, or ``latest``.
+
+    Raises:
+        NoSuchRun: there is none, or it has no result.
+    """
+    given = Path(name).expanduser()
+    for candidate in (given, root / name, root / given.name):
+        if (candidate / RESULT).is_file():
+            return candidate.resolve()
+    some = [row.name for row in rows(root)[:4] if row.outcome != "unfinished"]
+    known = f"Among the runs in {root}: {', '.join(some)}." if some else f"There is no finished run in {root}."
+    raise NoSuchRun(f"{name} is no finished run", consequence=known, mend="harness runs   # lists all of them")
+
+
+def _row(run: Listed) -> Row:
+    stamp = _STAMP.match(run.path.name)
+    when = "{}-{}-{} {}:{}:{}".format(*stamp.groups()) if stamp else ""
+    page = next((name for name in _PAGES if (run.path / name).is_file()), "")
+    return Row(run.path.name, when, run.verb, run.outcome, _about(run.result), page)
+
+
+def _about(result: Mapping[str, Any]) -> str:
+    parts: list[str] = []
+    asked = result.get("asked")
+    if isinstance(asked, dict):
+        parts += [str(asked[key]) for key in ("agent", "model") if asked.get(key)]
+    counts = result.get("counts")
+    if isinstance(counts, dict):
+        parts += [f"{many} {status}" for status, many in counts.items() if many and status in ("fail", "warn")]
+    for key in ("command", "verdict", "error"):
+        if isinstance(result.get(key), str):
+            parts.append(result[key][:120])
+    return ", ".join(parts)[:300]
