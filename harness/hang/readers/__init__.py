@@ -103,6 +103,8 @@ class _Reader:
             return lambda data: self._read_recorder(name, data)
         if cluster.looks_like_actors(head):
             return self._read_actors
+        if base in cluster.TABLES:
+            return lambda data: self._read_table(base, data)
         if cluster.looks_like_tasks(head):
             return lambda data: self._read_tasks(name, data)
         if base == "manifest.json":
@@ -127,6 +129,12 @@ class _Reader:
         pending, hints = cluster.read_actors(data)
         self.assembly.pending_actors += pending
         self.hints.found += hints
+
+    def _read_table(self, name: str, data: bytes) -> None:
+        pending, notes = cluster.read_table(name, data)
+        self.assembly.pending_actors += pending
+        for note in notes:
+            self._note(note)
 
     def _read_tasks(self, name: str, data: bytes) -> None:
         pid, tasks = cluster.read_tasks(data)

@@ -62,6 +62,36 @@ def read_actors(data: bytes) -> tuple[list[str], list[Hint]]:
     return pending, hints
 
 
+TABLES = ("ray-actors.json", "ray-tasks.json", "ray-nodes.json", "ray-placement-groups.json")
+
+
+def read_table(name: str, data: bytes) -> tuple[list[str], list[str]]:
+    """What waits for a place by one of Ray's other tables, and what a person should know of it.
+
+    Tasks that wait are only told: on a busy cluster they do so by design. So are dead nodes, who may have been taken
+    away on purpose long ago.
+
+    Raises:
+        ValueError: this isn't such a table.
+    """
+    rows = _unwrapped(json.loads(data.decode("utf-8", "replace")))
+    if not isinstance(rows, list):
+        raise ValueError("no list of rows in it")
+    rows = [row for row in rows if isinstance(row, dict)]
+    if name == "ray-placement-groups.json":
+        waiting = [row for row in rows if row.get("state") in ("PENDING", "RESCHEDULING")]
+        return [f"placement group {row.get('name') or str(row.get('placement_group_id'))[:8]}" for row in waiting], []
+    if name == "ray-nodes.json":
+        dead = [row for row in rows if row.get("state") == "DEAD"]
+        notes = [f"Ray has given node {row.get('node_ip')} up: {row.get('state_message') or '?'}" for row in dead[-3:]]
+        return [], notes
+    if name == "ray-tasks.json":
+        tasks = [row for row in rows if row.get("state") == "PENDING_NODE_ASSIGNMENT"]
+        names = ", ".join(dict.fromkeys(str(row.get("name")) for row in tasks[:4]))
+        return [], [f"{len(tasks)} Ray tasks wait for a place, e.g. {names}"] if tasks else []
+    return [], []
+
+
 def _rows(text: str) -> list[tuple[str, str, str]]:
     if text.lstrip()[:1] not in "[{":
         return [match.groups() for line in text.splitlines() if (match := _ROW.match(line))]  # type: ignore[misc]
@@ -69,10 +99,7 @@ def _rows(text: str) -> list[tuple[str, str, str]]:
         content: Any = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    # The state API wraps its answer twice.
-    for key in ("data", "result", "result"):
-        if isinstance(content, dict) and key in content:
-            content = content[key]
+    content = _unwrapped(content)
     if not isinstance(content, list):
         return []
     return [
@@ -80,3 +107,11 @@ def _rows(text: str) -> list[tuple[str, str, str]]:
         for row in content
         if isinstance(row, dict)
     ]
+
+
+def _unwrapped(content: Any) -> Any:
+    """The state API wraps its answer twice."""
+    for key in ("data", "result", "result"):
+        if isinstance(content, dict) and key in content:
+            content = content[key]
+    return content

@@ -19,6 +19,7 @@ from harness.processes.sampling import facts
 from harness.processes.sampling.dumper import find_py_spy
 from harness.processes.sampling.model import NodeAnswer, SampleRequest, unpack
 from harness.ray_cluster import Dashboard, Node, RayUnreachable, Session, token
+from harness.ray_cluster.driver import TITLE
 from harness.ray_cluster.session import Outcome
 from harness.ray_cluster.state import Kind
 
@@ -171,5 +172,7 @@ class RayState:
                 # Not Unreachable: no process is missing from the dump because of it.
                 answer.notes.append(f"Ray's view is incomplete: {error.reason}")
                 break
+            # The dump's own tasks aren't part of what hangs.
+            rows = [row for row in rows if not str(row.get("name", "")).startswith(f"{TITLE} ")]
             answer.dumps[f"ray-{kind.replace('_', '-')}.json"] = json.dumps(rows, indent=1, default=str).encode()
         return answer

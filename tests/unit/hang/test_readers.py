@@ -403,3 +403,30 @@ def test_log_lines_that_bear_on_a_hang(tmp_path: Path) -> None:
     assert [hint.kind for hint in hints] == ["watchdog", "store-barrier", "oom", "ray-resources"]
     assert hints[0].numbers == {"rank": 3, "sequence": 64214, "inputs": 1, "outputs": 32}
     assert hints[1].numbers == {"rank": 2, "world": 8, "joined": 7}
+
+
+def test_rays_tables_tell_what_waits_and_are_no_foreign_files(tmp_path: Path) -> None:
+    tables = {
+        "ray-actors.json": [],
+        "ray-tasks.json": [{"task_id": "1", "name": "score", "state": "PENDING_NODE_ASSIGNMENT", "actor_id": None}],
+        "ray-nodes.json": [
+            {"node_id": "a", "node_ip": "10.0.0.1", "state": "ALIVE"},
+            {"node_id": "b", "node_ip": "10.0.0.2", "state": "DEAD", "state_message": "health check failed"},
+        ],
+        "ray-placement-groups.json": [
+            {"placement_group_id": "0123456789", "state": "PENDING"},
+            {"placement_group_id": "1", "name": "fine", "state": "CREATED"},
+        ],
+    }
+    for name, rows in tables.items():
+        (tmp_path / name).write_text(json.dumps(rows))
+    (tmp_path / "rank0.json").write_text(json.dumps([
+        {"pid": 1, "thread_name": "MainThread", "active": False, "owns_gil": False,
+         "frames": [{"name": "get", "filename": "ray/_private/worker.py", "line": 1}]}
+    ]))  # fmt: skip
+    dump = read(str(tmp_path))
+    assert dump.pending_actors == ["placement group 01234567"]
+    assert sorted(dump.notes) == [
+        "1 Ray tasks wait for a place, e.g. score",
+        "Ray has given node 10.0.0.2 up: health check failed",
+    ]
