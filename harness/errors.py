@@ -38,12 +38,20 @@
     * ServerUnreachable        a stage needs the inference server, and it doesn't answer
     * SamplingDenied           processes are there, and this user may read none of them
     * RunsNotWritable          results can't be kept where they should be
+    * RayNotReachable          the cluster's dashboard can't be asked
   * StackError                 the containers are not what they should be (exit code 1)
     * StackDown                a verb needs the stack, and it isn't up
     * ServiceFailed            a container crashed or never became healthy
     * ComposeFailed            docker compose itself gave up
   * NoSuchRun                  a folder holds no run of a command, or its record can't be read
   * CommandNotStarted          the shell for a command could not be started
+  * DebuggerError              a process can't be debugged as was asked
+    * DebuggerGone             the process or its debugger has ended, or nobody listens
+    * DebuggerBusy             another debugger is attached
+    * DebuggerSilent           no answer within the time
+    * DebuggerRefused          the debugger or the process says no
+    * LaunchFileUnreadable     VS Code's launch.json isn't what it should be
+    * NothingPaused            no worker of that number is paused
   * Interrupted                Ctrl-C (exit code 130)
 
 Rooms add their own classes here, under the branch whose exit code they share.
@@ -306,6 +314,13 @@ class RunsNotWritable(EnvironmentUnfit):
     consequence = "The report could not be written."
 
 
+class RayNotReachable(EnvironmentUnfit):
+    """The cluster's dashboard can't be asked: nothing listens, another token, no Ray."""
+
+    consequence = "Who is paused can't be known."
+    mend = "make status   # is it up?\nRAY_API_SERVER_ADDRESS=http://HOST:8265   # another cluster's dashboard"
+
+
 class StackError(DrydockError):
     """The containers are not what they should be."""
 
@@ -350,6 +365,44 @@ class CommandNotStarted(DrydockError):
     """The shell for a command could not be started; a command that the shell doesn't find is the command's own 127."""
 
     consequence = "Nothing ran."
+
+
+class DebuggerError(DrydockError):
+    """A process can't be debugged as was asked."""
+
+
+class DebuggerGone(DebuggerError):
+    """The process has ended, or its debugger has, or nobody listens at its port."""
+
+    mend = "make breakpoints   # who is paused now"
+
+
+class DebuggerBusy(DebuggerError):
+    """debugpy lets one debugger in at a time, and there is one."""
+
+    consequence = "A second debugger would have to wait until the first has left."
+    mend = "disconnect the other one (VS Code: the plug in the debug bar; terminal: quit)"
+
+
+class DebuggerSilent(DebuggerError):
+    """No answer within the time."""
+
+
+class DebuggerRefused(DebuggerError):
+    """The debugger or the process itself says no; the message is theirs."""
+
+
+class LaunchFileUnreadable(DebuggerError):
+    """VS Code's launch.json can't be read or written; it is left as it is."""
+
+    consequence = "It was left as it is, so VS Code has no entry for this worker."
+    mend = "mend or remove that file; or debug in the terminal: make attach TUI=1"
+
+
+class NothingPaused(DebuggerError):
+    """No worker is paused, or none that goes by that number."""
+
+    mend = "make breakpoints   # who is paused now"
 
 
 class Interrupted(DrydockError):

@@ -1,0 +1,94 @@
+"""Lets a debugger into a process: one that is paused, one that only runs, one that was never prepared."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+from harness.breakpoints import ask, inject
+from harness.breakpoints.model import Paused, Worker
+from harness.breakpoints.terminal.held import Held
+from harness.breakpoints.terminal.prompt import Prompt
+from harness.dap.session import Session
+from harness.errors import DebuggerBusy, DebuggerSilent
+
+FIRST_STOP_SECONDS = 10.0
+
+
+def with_debugger(worker: Worker) -> Worker:
+    """The worker, listening for a debugger; one that isn't yet is told to.
+
+    Raises:
+        DebuggerError: it can't be told.
+    """
+    if worker.attached:
+        raise DebuggerBusy(f"A debugger is attached to {worker.name} (PID {worker.pid}) already.")
+    if worker.debugger_port:
+        return worker
+    try:
+        found = ask.ask(worker.ip, worker.pid, {"ask": "listen"}, timeout=30.0)
+    except ask.NoAgent as error:
+        host, port = inject.listen(worker, str(error))
+        return replace(worker, ip=host, debugger_port=port)
+    return replace(worker, debugger_port=int(found["port"]))
+
+
+def held(line: Paused) -> Held:
+    """Attach to one; waits for its stop if it waits for us.
+
+    Raises:
+        DebuggerError: see Session.
+    """
+    worker = with_debugger(line.worker)
+    session = Session.connect(worker.ip, worker.debugger_port)
+    try:
+        session.attach(timeout=FIRST_STOP_SECONDS)
+        if line.state == "waits":
+            session.wait_for_stop(timeout=FIRST_STOP_SECONDS)
+    except DebuggerSilent:
+        pass  # it wasn't paused any more; the prompt says that it runs
+    except BaseException:
+        session.detach()
+        raise
+    return Held(line.number, worker.name, session)
+
+
+def terminal(line: Paused, others: Callable[[int], Paused]) -> None:
+    """Debug in the terminal until the person leaves; every process goes on then, whatever the reason for leaving."""
+    with _leaving_on_signals():
+        first = held(line)
+        sessions = [first]
+        everything = [first]
+
+        def attach(number: int) -> Held:
+            one = held(others(number))
+            everything.append(one)
+            return one
+
+        try:
+            Prompt(sessions, attach).run()
+        finally:
+            for one in everything:
+                one.session.detach()
+
+
+@contextmanager
+def _leaving_on_signals() -> Iterator[None]:
+    """While this lasts, a hang-up or SIGTERM ends us by an exception, so that nobody stays paused."""
+
+    def leave(number: int, _: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before: dict[int, Any] = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        before[number] = signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for known, handler in before.items():
+            signal.signal(known, handler)

@@ -1,0 +1,68 @@
+"""Prints who is paused."""
+
+from __future__ import annotations
+
+import time
+
+from harness import console
+from harness.breakpoints.model import Paused
+
+
+def lines(found: list[Paused], *, workspace: str = "") -> None:
+    """A table of all, then what suffers, then what to do next."""
+    if not found:
+        console.note("Nothing is paused.")
+        console.mend("make breakpoints WATCH=1   # waits for the next one")
+        return
+    rows = [
+        [
+            str(line.number),
+            line.worker.name + (f" rank {line.worker.rank}" if line.worker.rank is not None else ""),
+            f"{line.worker.ip} {line.worker.pid}",
+            place(line, workspace),
+            _since(line.since),
+            line.exception or ("a debugger is attached" if line.state == "attached" else ""),
+        ]
+        for line in found
+    ]
+    console.table(["session", "what", "node and PID", "at", "since", ""], rows)
+    for text, numbers in _by_delay(found).items():
+        console.warn(f"{text} (session {', '.join(map(str, numbers))})")
+    for problem in sorted({line.worker.problem for line in found if line.worker.problem}):
+        console.note(f"where it stands is not known: {problem}")
+    number = next((line.number for line in found if line.state == "waits"), found[0].number)
+    console.mend(f"make attach SESSION={number} TUI=1   # debug it here")
+    console.mend(f"make attach SESSION={number}         # an entry in VS Code's launch.json")
+
+
+def one(line: Paused, *, workspace: str = "") -> None:
+    """One line for what has just come to a stop, for ``WATCH=1``."""
+    what = f": {line.exception}" if line.exception else ""
+    console.line(
+        f"{time.strftime('%H:%M:%S')} session {line.number}  {line.worker.name}  "
+        f"{line.worker.ip} {line.worker.pid}  {place(line, workspace)}{what}"
+    )
+
+
+def place(line: Paused, workspace: str = "") -> str:
+    """File, line and function as people read them."""
+    if not line.file:
+        return "?"
+    file = line.file.removeprefix(workspace.rstrip("/") + "/") if workspace else line.file
+    return f"{file}:{line.line} {line.function}".rstrip()
+
+
+def _since(moment: float | None) -> str:
+    if moment is None:
+        return "?"
+    seconds = max(time.time() - moment, 0)
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _by_delay(found: list[Paused]) -> dict[str, list[int]]:
+    texts: dict[str, list[int]] = {}
+    for line in found:
+        for text in line.delays:
+            if line.number not in texts.setdefault(text, []):
+                texts[text].append(line.number)
+    return texts

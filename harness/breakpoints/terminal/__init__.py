@@ -1,0 +1,1 @@
+"""The debugger in the terminal: one prompt, several processes."""
