@@ -12,7 +12,7 @@ override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OP
 	AGENT DATA STAGE SEED TIMEOUT SERVER FAULTS LATENCY CONFIG GLOBAL_BS GROUP_SIZE ROLLOUT_DP_SIZE IN_FLIGHT \
 	RECORD REPLAY RUN AGAINST \
 	GRACE CMD BACKGROUND S FOLLOW DIR DUMP PIDS CONTAINERS MATCH LOGS LOCALS NATIVE TASKS GAP RAY_ADDRESS VIA \
-	HOSTS REMOTE TOPIC JSON DRYDOCK_YES
+	HOSTS REMOTE SESSION PID TUI WATCH AT IF LOG N ACTOR ROLE TOPIC JSON DRYDOCK_YES
 
 # What was typed after `make`; the harness is told, so that `harness settings` can name the origin of each value.
 override typed := $(strip $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name))))
@@ -35,7 +35,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 # `make up check` works in order, with -j too.
 .NOTPARALLEL:
 
-.PHONY: help up down status logs shell run check lint hang-dump runs compare-runs diagnose restart-ray doctor settings clean test test-full bench venv docker init dev-container
+.PHONY: help up down status logs shell run check lint hang-dump runs compare-runs diagnose breakpoints attach trace restart-ray doctor settings clean test test-full bench venv docker init dev-container
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -75,6 +75,15 @@ compare-runs: venv ## Hold the newest check against an earlier one (AGAINST=runs
 
 diagnose: venv ## Say who hangs and why, from dumped stacks (DUMP=folder, archive or text)
 	@.venv/bin/harness diagnose
+
+breakpoints: venv ## Who waits at a breakpoint: name, node, PID, line, since when (WATCH=1 JSON=1)
+	@.venv/bin/harness breakpoints
+
+attach: venv ## Debug a paused or running worker (SESSION=2 or PID=…): in VS Code, or here with TUI=1
+	@.venv/bin/harness attach
+
+trace: venv ## Log points in running code (AT=reward.py:42 IF='reward < -1' LOG='{reward:.3f} {prompt[:80]}' N=20)
+	@.venv/bin/harness trace
 
 restart-ray: venv ## Restart our Ray cluster and no other
 	@.venv/bin/harness restart-ray

@@ -51,6 +51,7 @@
     * DebuggerSilent           no answer within the time
     * DebuggerRefused          the debugger or the process says no
     * LaunchFileUnreadable     VS Code's launch.json isn't what it should be
+    * NothingTraced            no process to trace, or none with that line
     * NothingPaused            no worker of that number is paused
   * Interrupted                Ctrl-C (exit code 130)
 
@@ -397,6 +398,10 @@ class LaunchFileUnreadable(DebuggerError):
 
     consequence = "It was left as it is, so VS Code has no entry for this worker."
     mend = "mend or remove that file; or debug in the terminal: make attach TUI=1"
+
+
+class NothingTraced(DebuggerError):
+    """There is no process to trace, or none of them has code at that line."""
 
 
 class NothingPaused(DebuggerError):

@@ -15,9 +15,11 @@ from harness.breakpoints.model import Paused, Worker
 from harness.breakpoints.terminal.held import Held
 from harness.breakpoints.terminal.prompt import Prompt
 from harness.dap.session import Session
-from harness.errors import DebuggerBusy, DebuggerSilent
+from harness.errors import DebuggerBusy, DebuggerGone, DebuggerSilent
 
 FIRST_STOP_SECONDS = 10.0
+# debugpy starts a process of its own, which takes its time on a busy machine.
+LISTEN_SECONDS = 30.0
 
 
 def with_debugger(worker: Worker) -> Worker:
@@ -30,12 +32,18 @@ def with_debugger(worker: Worker) -> Worker:
         raise DebuggerBusy(f"A debugger is attached to {worker.name} (PID {worker.pid}) already.")
     if worker.debugger_port:
         return worker
+    if worker.problem or worker.status is None:
+        inject.agent(worker, worker.problem or "it was not asked")
     try:
-        found = ask.ask(worker.ip, worker.pid, {"ask": "listen"}, timeout=30.0)
+        found = ask.ask(worker.ip, worker.pid, {"ask": "listen"}, timeout=LISTEN_SECONDS)
     except ask.NoAgent as error:
-        host, port = inject.listen(worker, str(error))
-        return replace(worker, ip=host, debugger_port=port)
+        raise DebuggerGone(f"PID {worker.pid} lets no debugger in: {error}.") from None
     return replace(worker, debugger_port=int(found["port"]))
+
+
+def listening(line: Paused) -> Paused:
+    """The same, listening for a debugger."""
+    return replace(line, worker=with_debugger(line.worker))
 
 
 def held(line: Paused) -> Held:

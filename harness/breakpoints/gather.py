@@ -37,9 +37,10 @@ def workers(board: Dashboard, *, paused_only: bool) -> list[Worker]:
         if paused_only:
             rows = [row for row in rows if row.get("debugger_port") or row.get("num_paused_threads")]
         tasks = _running_tasks(board) if rows else {}
+        actors = _living_actors(board) if rows else {}
     except RayUnreachable as error:
         raise RayNotReachable(f"The Ray cluster can't be asked: {error.reason}.") from None
-    return asked([_worker(row, tasks) for row in rows])
+    return asked([_worker(row, tasks, actors) for row in rows])
 
 
 def asked(found: Iterable[Worker]) -> list[Worker]:
@@ -69,7 +70,10 @@ def _living(row: Mapping[str, Any]) -> bool:
     return bool(row.get("is_alive")) and row.get("worker_type") in ("WORKER", "DRIVER") and bool(row.get("pid"))
 
 
-def _worker(row: Mapping[str, Any], tasks: Mapping[str, str]) -> Worker:
+def _worker(
+    row: Mapping[str, Any], tasks: Mapping[str, str], actors: Mapping[tuple[str, int], tuple[str, str]]
+) -> Worker:
+    actor, name = actors.get((str(row.get("node_id")), int(row["pid"])), ("", ""))
     return Worker(
         ip=str(row.get("ip") or ""),
         pid=int(row["pid"]),
@@ -78,8 +82,19 @@ def _worker(row: Mapping[str, Any], tasks: Mapping[str, str]) -> Worker:
         role=str(row["worker_type"]).lower(),
         debugger_port=int(row.get("debugger_port") or 0),
         paused_threads=int(row.get("num_paused_threads") or 0),
+        actor=actor,
+        actor_name=name,
         task=tasks.get(str(row.get("worker_id")), ""),
     )
+
+
+def _living_actors(board: Dashboard) -> dict[tuple[str, int], tuple[str, str]]:
+    """Node and PID to the class and the name of the actor that lives there."""
+    return {
+        (str(row.get("node_id")), int(row["pid"])): (str(row.get("class_name") or ""), str(row.get("name") or ""))
+        for row in board.list("actors", state=("=", "ALIVE"))
+        if row.get("pid")
+    }
 
 
 def _running_tasks(board: Dashboard) -> dict[str, str]:

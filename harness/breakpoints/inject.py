@@ -1,7 +1,8 @@
-"""Lets debugpy into a process of this machine that nobody prepared: by ``sys.remote_exec`` or by gdb."""
+"""Brings the hook's thread into a process of this machine that nobody prepared: by ``sys.remote_exec`` or by gdb."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import socket
@@ -11,119 +12,133 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness.breakpoints.inside import DEBUGGER_PORTS
+import harness
+from harness.breakpoints.ask import NoAgent, ask
 from harness.breakpoints.model import Worker
 from harness.errors import DebuggerGone
 
 SECONDS = 30.0
 
 
-def listen(worker: Worker, why: str) -> tuple[str, int]:
-    """Make debugpy listen in a process; returns where.
+def agent(worker: Worker, why: str) -> None:
+    """Make a process answer questions.
 
     Args:
-        why: why the process itself can't be asked, for the message.
+        why: why it can't be asked now, for the message.
 
     Raises:
         DebuggerGone: there is no way in.
     """
     pid = worker.pid
-    if not _is_here(worker):
+    if not _is_here(worker.ip):
         raise DebuggerGone(
             f"No debugger can be let into PID {pid} on {worker.ip}: {why}.",
             consequence="It runs elsewhere and was started without the hook.",
             mend="put `breakpoint()` into its code; or start it in the stack: make run CMD='…'",
         )
-    if not Path(f"/proc/{pid}").exists():
-        raise DebuggerGone(f"There is no process {pid} here.")
-    port = _free_port()
     python = _python_of(pid)
-    if python is not None and python >= (3, 14) and hasattr(sys, "remote_exec"):
-        _by_remote_exec(pid, port)
-    elif shutil.which("gdb"):
-        _by_gdb(pid, port)
-    else:
-        raise DebuggerGone(
-            f"No debugger can be let into PID {pid}: {why}, and this machine has no gdb.",
-            consequence="Before Python 3.14, gdb is what brings debugpy into a process that wasn't prepared.",
-            mend=f"apt-get install gdb && harness attach --pid {pid}",
+    with tempfile.TemporaryDirectory(prefix="drydock-") as folder:
+        os.chmod(folder, 0o755)
+        script = Path(folder) / "begin.py"
+        script.write_text(_script(worker.ip or "127.0.0.1"))
+        if python >= (3, 14) and hasattr(sys, "remote_exec"):
+            sys.remote_exec(pid, str(script))
+        elif shutil.which("gdb"):
+            _by_gdb(pid, script)
+        else:
+            raise DebuggerGone(
+                f"No debugger can be let into PID {pid}: {why}, and there is no gdb here.",
+                consequence="Before Python 3.14, gdb is what brings a debugger into a process that wasn't prepared.",
+                mend=f"apt-get install gdb && harness attach --pid {pid}",
+            )
+        _wait_for(worker)
+
+
+def _script(host: str) -> str:
+    """What the process runs: our package stands beside its own ones, last on its path."""
+    ours = str(Path(harness.__file__).parents[1])
+    found = importlib.util.find_spec("debugpy")
+    debugpy = str(Path(found.origin).parents[1]) if found is not None and found.origin else ours
+    return (
+        f"import sys\nsys.path.append({ours!r})\n"
+        "import harness.breakpoints.inside as inside\nfrom harness.breakpoints.inside import listening\n"
+        f"listening.last_resort = {debugpy!r}\ninside.install()\ninside.start_agent('process', {host!r})\n"
+        f"sys.path.remove({ours!r})\n"
+    )
+
+
+def _by_gdb(pid: int, script: Path) -> None:
+    run = f"exec(open({str(script)!r}).read(), {{}})"
+    calls = [
+        "call (int)PyGILState_Ensure()",
+        f'call (int)PyRun_SimpleString("{run}")',
+        "call (void)PyGILState_Release($1)",
+    ]
+    command = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "set auto-load off"]
+    command += [part for call in calls for part in ("-ex", call)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
         )
-    _wait_for(port, pid)
-    return "127.0.0.1", port
-
-
-def _by_remote_exec(pid: int, port: int) -> None:
-    import debugpy
-
-    folder = str(Path(debugpy.__file__).parents[1])
-    text = f"import sys\nsys.path.append({folder!r})\nimport debugpy\ndebugpy.listen(('127.0.0.1', {port}))\n"
-    with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
-        file.write(text)
-    os.chmod(file.name, 0o644)
-    try:
-        sys.remote_exec(pid, file.name)  # type: ignore[attr-defined,unused-ignore]
-        _wait_for(port, pid)
-    finally:
-        os.unlink(file.name)
-
-
-def _by_gdb(pid: int, port: int) -> None:
-    command = [sys.executable, "-m", "debugpy", "--listen", f"127.0.0.1:{port}", "--pid", str(pid)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise DebuggerGone(
             f"gdb could not bring a debugger into PID {pid} within {SECONDS:g} s.",
-            consequence="It holds Python's lock in C code, or waits without ever running Python.",
+            consequence="Something in it holds Python's lock in C code. gdb was ended; the process goes on.",
             mend="make hang-dump   # says where it stands",
         ) from None
-    if done.returncode:
+    if "$2 = 0" not in done.stdout:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise DebuggerGone(f"gdb could not bring a debugger into PID {pid}: {''.join(last)[:300]}")
+        raise DebuggerGone(
+            f"gdb could not bring a debugger into PID {pid}: {''.join(last)[:300]}",
+            mend=f"sudo harness attach --pid {pid}   # if it may not be traced by this user",
+        )
 
 
-def _wait_for(port: int, pid: int) -> None:
+def _wait_for(worker: Worker) -> None:
     deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    while True:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+            ask(worker.ip or "127.0.0.1", worker.pid, {"ask": "status"})
             return
-        except OSError:
-            time.sleep(0.1)
-    raise DebuggerGone(f"PID {pid} took the debugger in and has not run it: it is idle, or stopped.")
+        except NoAgent as error:
+            if time.monotonic() > deadline:
+                raise DebuggerGone(
+                    f"PID {worker.pid} was given the debugger and has not begun it: {error}.",
+                    consequence="An idle process of Python 3.14 runs what it is given only when it wakes.",
+                ) from None
+        time.sleep(0.1)
 
 
-def _free_port() -> int:
-    for port in DEBUGGER_PORTS:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-    raise DebuggerGone("No port for a debugger is free.")
-
-
-def _is_here(worker: Worker) -> bool:
-    if worker.ip.startswith("127.") or not worker.ip:
+def _is_here(ip: str) -> bool:
+    if ip.startswith("127.") or not ip:
         return True
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.bind((worker.ip, 0))
+            probe.bind((ip, 0))
             return True
         except OSError:
             return False
 
 
-def _python_of(pid: int) -> tuple[int, int] | None:
+def _python_of(pid: int) -> tuple[int, int]:
+    """The version of a process's Python, by its program or its library.
+
+    Raises:
+        DebuggerGone: there is no such process, it may not be looked at, or it isn't Python.
+    """
     try:
         maps = Path(f"/proc/{pid}/maps").read_text()
         program = os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return None
+    except FileNotFoundError:
+        raise DebuggerGone(f"There is no process {pid} here.", mend="ps aux | grep python") from None
+    except OSError as error:
+        raise DebuggerGone(
+            f"PID {pid} may not be looked at: {error.strerror}.", mend=f"sudo harness attach --pid {pid}"
+        ) from None
     for text in (program, *maps.splitlines()):
         name = text.rsplit("/", 1)[-1].removeprefix("lib")
         if name.startswith("python3."):
-            digits = "".join(c for c in name[8:11] if c.isdigit())
-            return (3, int(digits)) if digits else None
-    return None
+            digits = "".join(c for c in name[8:10] if c.isdigit())
+            if digits:
+                return 3, int(digits)
+    raise DebuggerGone(f"PID {pid} is no Python process.", mend="ps aux | grep python")

@@ -15,7 +15,8 @@ class Worker:
         role: ``worker``, ``driver``, ``areal`` or ``process``.
         paused_threads: threads that wait for a debugger, as Ray counts them.
         debugger_port: where debugpy listens; 0 before the first breakpoint.
-        actor: class and method of the actor, or name of the task, "" while idle.
+        actor: class of the actor that lives in it, and its name where it has one.
+        task: name of the task that runs in it, "" while idle.
         status: what the process itself says (breakpoints/inside/status.py); None where it can't be asked.
         problem: why it can't be asked.
     """
@@ -28,6 +29,7 @@ class Worker:
     debugger_port: int = 0
     paused_threads: int = 0
     actor: str = ""
+    actor_name: str = ""
     task: str = ""
     status: Mapping[str, Any] | None = None
     problem: str = ""
@@ -35,9 +37,8 @@ class Worker:
     @property
     def name(self) -> str:
         """What people call it."""
-        own = (self.status or {}).get("actor_name") or ""
         base = self.task or self.actor or self.role
-        return f"{base} ({own})" if own else base
+        return f"{base} ({self.actor_name})" if self.actor_name else base
 
     @property
     def rank(self) -> int | None:

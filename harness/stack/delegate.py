@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 from harness import docker_engine
 from harness.errors import BadSetting, DockerMissing, DockerUnreachable, StackDown
-from harness.settings import Settings, environment_name
+from harness.settings import Settings, environment_name, in_container
 from harness.stack.dev import execute
 from harness.stack.paths import into_container
 
@@ -31,6 +34,25 @@ def delegate_check(settings: Settings, agent_args: str | None) -> int | None:
         if settings.openai_base_url or settings.replay is not None:
             return None
         raise
+
+
+def delegate(settings: Settings, verb: str, passed_on: Sequence[str]) -> int | None:
+    """Run a verb in ``dev``, in whose network the workers are; returns its exit code, None where it has to run here.
+
+    Raises:
+        StackDown: the stack isn't up, and no other cluster is named.
+    """
+    if in_container():
+        return None
+    # A cluster that a person names is meant, whether or not our stack is up.
+    if os.environ.get("RAY_API_SERVER_ADDRESS") or os.environ.get("RAY_ADDRESS"):
+        return None
+    environment = {
+        environment_name(field): into_container(settings, settings.shown(field))
+        for field in passed_on
+        if settings.origin(field) != "default"
+    }
+    return execute(docker_engine.connect(), settings, ["harness", verb], environment=environment)
 
 
 def _inside(settings: Settings, field: str) -> str:

@@ -17,8 +17,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+
+# Not from typing: this runs at every start of Python.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 # Where debuggers and the threads that answer questions listen. Below the ports that a kernel gives to outgoing
 # connections (32768 and up) and above those of Ray's workers (10002 to 19999).
@@ -34,7 +38,7 @@ def install() -> None:
         sys.modules["drydock_debugging"] = sys.modules[__name__]
         sys.meta_path.insert(0, _WhenImported(_PARTS))
         if os.environ.get("DRYDOCK_DEBUGGABLE", "0") not in ("", "0"):
-            _start_agent("process")
+            start_agent("process")
         os.register_at_fork(after_in_child=_after_fork)
     except Exception:  # noqa: BLE001, S110  # a program without a debugger is better than none
         pass
@@ -48,10 +52,11 @@ def _after_fork() -> None:
         role, host = agent.running.role, agent.running.host
         agent.running.socket.close()
         agent.running = None
-        _start_agent(role, host)
+        start_agent(role, host)
 
 
-def _start_agent(role: str, host: str = "") -> None:
+def start_agent(role: str, host: str = "") -> None:
+    """Start the thread that answers questions; nothing where it runs already."""
     from harness.breakpoints.inside import agent
 
     agent.start(role, host)
@@ -72,7 +77,7 @@ def _ray_worker(module: Any) -> None:
             mode = kwargs.get("mode", args[1] if len(args) > 1 else module.WORKER_MODE)
             if mode in (module.WORKER_MODE, module.SCRIPT_MODE):
                 role = "worker" if mode == module.WORKER_MODE else "driver"
-                _start_agent(role, getattr(module.global_worker, "node_ip_address", "") or "")
+                start_agent(role, getattr(module.global_worker, "node_ip_address", "") or "")
         except Exception:  # noqa: BLE001, S110
             pass
         return result
@@ -87,7 +92,7 @@ def _ray_debugger(module: Any) -> None:
 
 
 def _areal_worker(_module: Any) -> None:
-    _start_agent("areal")
+    start_agent("areal")
 
 
 _PARTS: dict[str, Callable[[Any], None]] = {

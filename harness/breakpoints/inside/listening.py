@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+# Where debugpy lies, if the process that was entered from outside has none of its own.
+last_resort = ""
 _address: tuple[str, int] | None = None
 
 # An expression that never returns is given up after this time, and the worker is still there.
@@ -58,8 +60,11 @@ def _first_free(host: str, ports: range) -> Iterable[int]:
 
 def listen(host: str) -> dict[str, Any]:
     """Let a debugger in; where Ray is, its table of workers and its ``breakpoint()`` are told."""
-    import debugpy
-
+    try:
+        import debugpy
+    except ImportError:
+        sys.path.append(last_resort)
+        import debugpy
     worker = _ray_worker()
     ray_debugger = sys.modules.get("ray.util.debugpy")
     if worker is not None and ray_debugger is not None:

@@ -37,7 +37,7 @@ def names() -> dict[str, Any]:
             found.update(part())
         except Exception:  # noqa: BLE001, S110
             pass
-    return {name: found[name] for name in ("actor", "actor_name", "rank", "worker_id") if found.get(name) is not None}
+    return {name: found[name] for name in ("actor", "rank", "worker_id") if found.get(name) is not None}
 
 
 def _ray() -> dict[str, Any]:
@@ -48,9 +48,7 @@ def _ray() -> dict[str, Any]:
     found = {"worker_id": worker.worker_id.hex() if hasattr(worker.worker_id, "hex") else str(worker.worker_id)}
     for actor in getattr(worker, "actors", {}).values():
         found["actor"] = type(actor).__name__
-    name = getattr(getattr(worker, "core_worker", None), "get_actor_name", lambda: None)()
-    if name:
-        found["actor_name"] = name
+    # Its name isn't asked for here: in a process that is no actor, Ray's core would abort it.
     return found
 
 

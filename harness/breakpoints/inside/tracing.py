@@ -106,6 +106,16 @@ def _flush(connection: socket.socket, point: Point) -> None:
         send(connection, point.queue.popleft())
 
 
+def cost_of_a_pass(times: int = 200) -> float:
+    """Seconds that reaching the line costs in this process now, without what the expressions themselves take."""
+    point = Point("", "", times + 1)
+    frame = sys._getframe()
+    began = time.perf_counter()
+    for _ in range(times):
+        point.hit(frame)
+    return (time.perf_counter() - began) / times
+
+
 class _Tracer:
     def __init__(self, file: str, line: int, point: Point) -> None:
         self._file, self._line, self._point = file, line, point
@@ -123,6 +133,7 @@ class _Tracer:
         found = [part for part in parts.values() if codes.has_line(part, self._line)]
         files = sorted({code.co_filename for code in every.values()})
         told: dict[str, Any] = {"files": files, "functions": len(found), "running": 0, "how": ""}
+        told["pass_seconds"] = cost_of_a_pass()
         if len(files) > 1:
             told |= {"functions": 0, "ambiguous": True}
         elif found:

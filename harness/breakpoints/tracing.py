@@ -1,0 +1,124 @@
+"""The verb `trace`: what is asked for, what it costs, the hits as they come, and what was odd."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from harness import console
+from harness.breakpoints import gather, inject, trace
+from harness.breakpoints.model import Worker
+from harness.errors import NothingTraced
+from harness.settings import Settings
+
+# What the cost is told for: this many hits a second.
+RATE = 10
+
+
+def run(settings: Settings) -> int:
+    """Trace as the settings say; returns the exit code.
+
+    Raises:
+        UsageError: the line or an expression can't be read.
+        NothingTraced: no process has such a line.
+    """
+    request = trace.parsed(settings.at, settings.condition, settings.log, settings.hits, settings.timeout)
+    console.to_stderr()  # standard output is the hits'
+    workers = _workers(settings)
+    console.note(
+        f"{request.file}:{request.line} in {len(workers)} processes, until {request.hits} hits; Ctrl-C ends it"
+    )
+    told_costs: set[str] = set()
+
+    def armed(told: dict[str, Any]) -> None:
+        if told.get("how") and told["how"] not in told_costs:
+            told_costs.add(told["how"])
+            console.note(cost(told))
+
+    result = trace.run(request, workers, hit=_print, armed=armed)
+    return _conclude(request, result)
+
+
+def cost(told: dict[str, Any]) -> str:
+    """What the log point costs the traced process, measured in it a moment ago."""
+    each = float(told.get("pass_seconds") or 0)
+    return (
+        f"cost: each time the line is reached {each * 1e6:.1f} µs and what your expressions take "
+        f"({each * RATE:.3%} of a core at {RATE} a second); other lines nothing ({told['how']}); "
+        f"finding the line took {float(told.get('seconds') or 0) * 1e3:.0f} ms"
+    )
+
+
+def _workers(settings: Settings) -> list[Worker]:
+    if settings.pid:
+        found = _one(settings.pid)
+        if found.status is None:
+            inject.agent(found, found.problem)
+        return [found]
+    every = gather.workers(gather.dashboard(), paused_only=False)
+    return trace.chosen(every, actor=settings.actor, role=settings.role)
+
+
+def _one(pid: int) -> Worker:
+    here = gather.asked([Worker(ip="127.0.0.1", pid=pid, role="process")])[0]
+    if here.status is not None:
+        return here
+    try:
+        every = gather.workers(gather.dashboard(), paused_only=False)
+    except Exception:  # noqa: BLE001  # no cluster: then it is a process of this machine
+        return here
+    return next((worker for worker in every if worker.pid == pid), here)
+
+
+def _print(hit: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(hit, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def _conclude(request: trace.Request, result: trace.Result) -> int:
+    with_line = [told for _, told in result.armed if told.get("functions") or told.get("running")]
+    if not with_line and not result.hits:
+        raise _no_such_line(request, result)
+    for problem in sorted({problem for _, problem in result.refused}):
+        console.warn(f"not traced: {problem}")
+    for text in sorted(set(result.failed)):
+        console.warn(f"in the traced code: {text}")
+    running = sum(int(told.get("running") or 0) for told in with_line)
+    if running and not result.hits:
+        console.warn(
+            f"The function was under way {running} times when this began; before Python 3.12 such a call isn't seen, "
+            "only the next one.",
+            "make attach PID=… TUI=1   # and `break` there, which reaches calls under way",
+        )
+    if result.hits < request.hits:
+        why = f"within {request.seconds:g} s" if result.timed_out else "before all its processes ended"
+        passed = "" if not result.ends else f" ({sum(int(end['passed']) for end in result.ends)} passes)"
+        console.bad(f"{result.hits} of {request.hits} hits {why}{passed}")
+        return 1
+    console.ok(f"{result.hits} hits; the log points are off again")
+    return 0
+
+
+def _no_such_line(request: trace.Request, result: trace.Result) -> NothingTraced:
+    place = f"{request.file}:{request.line}"
+    files = sorted({file for _, told in result.armed for file in told.get("files", ())})
+    if any(told.get("ambiguous") for _, told in result.armed):
+        names = ", ".join(files[:5])
+        return NothingTraced(
+            f"AT={place} means several files: {names}.", mend=f"make trace AT={files[0]}:{request.line}"
+        )
+    near = sorted({line for _, told in result.armed for line in told.get("near", ())})
+    if near:
+        lines = ", ".join(map(str, near[:3]))
+        return NothingTraced(
+            f"{files[0]} has no code at line {request.line}; nearest: {lines}.",
+            mend=f"make trace AT={request.file}:{near[0]}",
+        )
+    if result.refused:
+        return NothingTraced(f"No process could be asked: {result.refused[0][1]}.")
+    return NothingTraced(
+        f"No process has loaded {request.file}.",
+        consequence="Nothing was traced.",
+        mend="check the name; a module that isn't imported yet is found once it is",
+    )
