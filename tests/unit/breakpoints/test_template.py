@@ -25,7 +25,7 @@ def frame(**names: Any) -> FrameType:
         ("{reward:>10.2f}|", "     -1.23|"),
         ("{reward!r}", "-1.23456"),
         ("{prompt[:3]}", "two"),
-        ("{prompt!r:>12}", "  'two words'"),
+        ("{prompt!r:>12}", " 'two words'"),
         ("{{literal}} {batch['a:b']}", "{literal} 7"),
         ("{'yes' if reward != 0 else 'no'}", "yes"),
         ("{sum(x * reward for x in [1, 2]):.1f}", "-3.7"),
