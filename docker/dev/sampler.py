@@ -34,8 +34,9 @@ REST_SECONDS = 0.5
 LARGEST_ANSWER = 64 << 20
 CHUNK = 65_536
 
-# What may be asked for. Not here on purpose: `logs` (it reads files) and `within` (it says whose processes).
-FLAGS = frozenset({"everything", "locals", "native", "tasks"})
+# What may be asked for. Not here on purpose: `logs` (it reads files), `within` (it says whose processes) and `tasks`
+# (it runs code in the process, or the process's own interpreter here).
+FLAGS = frozenset({"everything", "locals", "native"})
 NUMBERS = {"samples": (1, 5), "gap_seconds": (0, 600), "timeout_seconds": (1, 900), "dump_seconds": (0.1, 120)}
 MOST_PIDS = 2_000
 LARGEST_PID = 1 << 22

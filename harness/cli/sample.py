@@ -9,6 +9,7 @@ import click
 from pydantic import ValidationError
 
 from harness.errors import UsageError
+from harness.hang.local_values import hide_secrets
 from harness.processes.sampling.model import SampleRequest, pack
 from harness.processes.sampling.take import take
 
@@ -26,5 +27,6 @@ def command(request: str | None) -> None:
         raise UsageError(f"The request can't be used: {where}: {first['msg']}") from None
     # Told to end, it ends its dumpers and lets go on what they held.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    sys.stdout.buffer.write(pack(take(wanted)))
+    answer = take(wanted)
+    sys.stdout.buffer.write(pack(hide_secrets(answer) if wanted.locals else answer))
     sys.stdout.buffer.flush()

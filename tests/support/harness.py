@@ -132,9 +132,13 @@ def own_project(name: str) -> str:
     return f"{os.environ.get('DRYDOCK_TEST_PREFIX', 'drydock')}-{name}"
 
 
-def docker(*arguments: str, check: bool = True) -> str:
-    """Run ``docker ARGUMENTS``; returns standard output."""
-    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
+def docker(*arguments: str, check: bool = True, given: str | None = None) -> str:
+    """Run ``docker ARGUMENTS``; returns standard output.
+
+    Args:
+        given: for its standard input.
+    """
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False, input=given)
     assert not check or done.returncode == 0, f"docker {' '.join(arguments)}: {done.stderr}"
     return done.stdout
 

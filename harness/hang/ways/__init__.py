@@ -3,6 +3,8 @@
 A way in is one file with a function ``find(…) -> list[Way]`` that says which there are, quickly and without sampling:
 
 ``here``        this PID namespace
+``containers``  Docker containers, each by a probe beside it
+``samplers``    the same from inside ``dev``, which has no Docker
 ``ray_nodes``   every node of a Ray cluster
 ``via``         any machine that a command leads to
 

@@ -7,8 +7,10 @@ ends as soon as that closes: also when this process is killed, for the engine th
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import re
+import socket
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -38,6 +40,7 @@ class ContainerWay:
     def __init__(self, client: Any, target: Container, image: str) -> None:
         self.name = target.name
         self._client, self._target, self._image = client, target, image
+        self._connection: Any = None
 
     def sample(self, request: SampleRequest, deadline: float) -> NodeAnswer:
         """Sample its processes by a probe.
@@ -49,10 +52,8 @@ class ContainerWay:
             raise Unreachable(reason)
         try:
             output, complaint = self._probe(request, deadline)
-        except docker.errors.NotFound as error:
-            raise Unreachable(f"the container or the probe's image is gone: {error.explanation}") from None
         except docker.errors.DockerException as error:
-            raise Unreachable(f"Docker can't put a probe beside it: {_explanation(error)}") from None
+            raise Unreachable(self._why_silent(_explanation(error))) from None
         except (OSError, requests.exceptions.RequestException) as error:
             raise Unreachable(f"the connection to Docker broke: {error}") from None
         if not output:
@@ -61,7 +62,13 @@ class ContainerWay:
             answer = unpack(output)
         except ValueError as error:
             raise Unreachable(f"its probe broke off: {complaint or error}") from None
-        return named(answer, self.name)
+        return named(answer, self.name, request)
+
+    def stop(self) -> None:
+        """Hang up; the probe then lets go on what it holds, and ends."""
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                _socket(self._connection).shutdown(socket.SHUT_RDWR)
 
     def _probe(self, request: SampleRequest, deadline: float) -> tuple[bytes, str]:
         seconds = max(1.0, deadline - time.monotonic())
@@ -76,26 +83,31 @@ class ContainerWay:
             labels={ROLE_LABEL: ROLE},
         )
         try:
-            connection = self._client.api.attach_socket(
+            self._connection = connection = self._client.api.attach_socket(
                 probe.id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
             )
             probe.start()
         except BaseException:
             # What never ran isn't removed by its end.
-            probe.remove(force=True)
+            with contextlib.suppress(docker.errors.APIError):
+                probe.remove(force=True)
             raise
         with connection:
-            getattr(connection, "_sock", connection).sendall(asked(request))
+            _socket(connection).sendall(asked(request))
             return _heard(frames_iter_no_tty(connection))
 
     def _why_silent(self, complaint: str) -> str:
         try:
             now = self._client.containers.get(self._target.id).status
+        except docker.errors.NotFound:
+            now = "removed"
         except docker.errors.DockerException:
-            now = "gone"
+            now = "running"
+        if now == "paused":
+            return f"it was paused while it was sampled: docker unpause {self.name}"
         if now != "running":
-            return f"it ended while it was sampled ({now})" if now != "paused" else "it was paused while it was sampled"
-        return f"its probe gave no answer: {complaint or 'it was ended'}"
+            return f"it ended while it was sampled ({now})"
+        return f"a probe beside it gave no answer: {complaint or 'it was ended'}"
 
 
 def of_stack(client: Any, stack: Sequence[Container], image: str) -> list[Way]:
@@ -155,6 +167,11 @@ def _heard(frames: Iterable[tuple[Any, Any]]) -> tuple[bytes, str]:
         if len(output) > LARGEST_ANSWER or len(complaint) > LARGEST_ANSWER:
             raise Unreachable("its answer is too large")
     return bytes(output), complaint.decode("utf-8", "replace").strip()[-500:]
+
+
+def _socket(connection: Any) -> Any:
+    """What is beneath the SDK's connection: a socket, or with ssh:// a channel that has the same methods."""
+    return getattr(connection, "_sock", connection)
 
 
 def _explanation(error: Exception) -> str:

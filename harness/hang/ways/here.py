@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.hang.local_values import hide_secrets
 from harness.hang.ways import Way
 from harness.processes.sampling.facts import host
 from harness.processes.sampling.model import NodeAnswer, SampleRequest
@@ -18,7 +19,8 @@ class Here:
     def sample(self, request: SampleRequest, deadline: float) -> NodeAnswer:  # noqa: ARG002
         """Sample them in this process; the request carries its own time limit."""
         self._sampling = Sampling(request)
-        return self._sampling.run()
+        answer = self._sampling.run()
+        return hide_secrets(answer) if request.locals else answer
 
     def stop(self) -> None:
         """End all dumpers; what one of them has left stopped is woken."""

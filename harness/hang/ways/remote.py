@@ -6,8 +6,9 @@ from harness.processes.sampling.dumper import DENIED
 from harness.processes.sampling.model import NodeAnswer, SampleRequest
 
 LARGEST_ANSWER = 64 << 20
-# Not for whoever asks from elsewhere: one reads files, the other says whose processes are meant.
-_NOT_HANDED_ON = {"logs", "within"}
+# Not for whoever asks from elsewhere: `logs` reads files, `within` says whose processes are meant, and `tasks` has the
+# process run code, or runs its interpreter, which in a container may be anything.
+_NOT_HANDED_ON = {"logs", "within", "tasks"}
 
 
 def asked(request: SampleRequest) -> bytes:
@@ -15,9 +16,12 @@ def asked(request: SampleRequest) -> bytes:
     return request.model_dump_json(exclude=_NOT_HANDED_ON, exclude_defaults=True).encode() + b"\n"
 
 
-def named(answer: NodeAnswer, container: str) -> NodeAnswer:
+def named(answer: NodeAnswer, container: str, request: SampleRequest) -> NodeAnswer:
     """The answer with the container's name, and with what it means when nothing could be read."""
     answer.container = container
+    if request.tasks:
+        how = "it is not done from outside a container; in there: harness hang-dump --tasks"
+        answer.notes.append(f"{container}: TASKS=1: {how}")
     errors = [sample.error for entry in answer.processes for sample in entry.samples]
     if errors and all(error == DENIED for error in errors):
         answer.notes.append(

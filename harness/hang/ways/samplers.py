@@ -6,6 +6,7 @@ its program is docker/dev/sampler.py, and harness/stack/samplers.py starts it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -48,13 +49,14 @@ class SamplerWay:
             except OSError as error:
                 raise Unreachable(f"its sampler broke off: {error.strerror}") from None
         try:
-            return named(unpack(data), self.name)
+            return named(unpack(data), self.name, request)
         except ValueError as error:
             raise Unreachable(_complaint(data) or f"its sampler broke off: {error}") from None
 
-    def close(self) -> None:
-        """Don't ask it."""
-        self._connection.close()
+    def stop(self) -> None:
+        """Hang up, also without having asked; the sampler then turns to the next."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
 
 
 class NoSampler:
@@ -87,7 +89,7 @@ def own(ways: list[Way]) -> list[Way]:
     alive = [way for way in ways if isinstance(way, SamplerWay)]
     for way in alive:
         if service_of(way.name, (OWN_SERVICE,)) != OWN_SERVICE:
-            way.close()
+            way.stop()
     return [way for way in alive if service_of(way.name, (OWN_SERVICE,)) == OWN_SERVICE]
 
 

@@ -8,6 +8,7 @@ import socket
 from functools import lru_cache
 from typing import NamedTuple
 
+from harness.processes.sampling import reach
 from harness.processes.stat import Stat, read_small, read_stat
 
 # What says that a process computes or serves: libraries that it has mapped.
@@ -52,7 +53,9 @@ def in_container(pid: int, container: str) -> bool:
 
 def environ(pid: int) -> dict[str, str]:
     """The environment that the process was started with; {} where it isn't for us to read."""
-    content = read_small(f"/proc/{pid}/environ") or b""
+    content = read_small(f"/proc/{pid}/environ")
+    if content is None:
+        content = reach.environment(read_small(f"/proc/{pid}/stat") or b"", pid)
     pairs = (part.partition(b"=") for part in content.split(b"\0") if part)
     return {name.decode("utf-8", "replace"): value.decode("utf-8", "replace") for name, _, value in pairs}
 
@@ -131,6 +134,10 @@ def listening(pids: list[int]) -> set[int]:
         try:
             namespace = os.stat(f"/proc/{pid}/ns/net").st_ino
             names = os.listdir(f"/proc/{pid}/fd")
+        except PermissionError:
+            if reach.listens(pid, int(status_fields(pid).get("FDSize", "0"))):
+                found.add(pid)
+            continue
         except OSError:
             continue
         if namespace not in tables:

@@ -12,7 +12,8 @@ CommandRole = Literal["server", "launcher", "worker", ""]
 
 _SERVER_COMMANDS = re.compile(
     r"vllm(?:\.entrypoints| serve)|VLLM::|vllm_ext|sglang\.launch_server|sglang::|areal\.[\w.]*(?:vllm|sglang)_server"
-    r"|xllamacpp|llama_cpp|llama-server|-m gateway|uvicorn|gunicorn|hypercorn|text-generation|trtllm-serve"
+    r"|xllamacpp|llama_cpp|llamacpp_server|llama-server|-m gateway"
+    r"|uvicorn|gunicorn|hypercorn|text-generation|trtllm-serve"
 )
 _LAUNCHER_COMMANDS = re.compile(
     r"(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate(?:\.commands\.launch| launch)|deepspeed\.launcher"
@@ -22,12 +23,13 @@ RAY_WORKER = re.compile(r"^ray::|default_worker\.py")
 _RAY_SYSTEM = re.compile(
     r"/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent"
     r"|^ray::(?:Dashboard\w*|RuntimeEnvAgent|LogMonitor|IDLE_SpillWorker|IDLE_RestoreWorker)"
-    r"|bin/ray start\b|ray\.util\.client\.server"
+    r"|bin/ray start\b|ray[./]util[./]client[./]server"
 )
 # Us, the dumper, and what starts us: never part of what hangs.
 _OWN = re.compile(
     r"(?:^|/)py-spy(?:\s|$)|(?:^|[\s/])harness(?:\s|$)|-m harness\b|harness/cli/|harness\.cli\."
     r"|harness/ray_cluster/driver\.py|sampler\.pyz|^ray::drydock\b"
+    r"|^\S+ /opt/drydock/(?:dashboard_gate|relay|ray-health)"
 )
 
 # The names under which launchers tell a process its place, the surest first.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from harness.processes.sampling.find import find
 from harness.processes.sampling.model import NodeAnswer, ProcessEntry, SampleEntry, SampleRequest
 from harness.processes.sampling.tasks import await_chains
 from harness.processes.sampling.tensors import with_sizes
+from harness.processes.sampling.wake import wake
 from harness.processes.stat import Stat, read_stat
 
 _HELD_SECONDS = 1.0
@@ -180,10 +180,11 @@ def _release(entry: ProcessEntry) -> None:
     stat = read_stat(entry.pid)
     if stat is None or stat.start_ticks != entry.start_ticks or before == "T":
         return
-    if facts.state_of_any_thread(entry.pid, stat) != "T":
+    # D: frozen (`docker pause`) or asleep in the kernel, the dumper's stop still to come; waking takes that back.
+    if facts.state_of_any_thread(entry.pid, stat) not in ("T", "D"):
         return
     try:
-        os.kill(entry.pid, signal.SIGCONT)
+        wake(entry.pid)
     except OSError:
         entry.error = f"its dumper left it stopped, and this user may not wake it: kill -CONT {entry.pid}"
 

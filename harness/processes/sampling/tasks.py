@@ -139,6 +139,8 @@ def _run(arguments: Sequence[str], seconds: float) -> str:
 def _from_outside(pid: int) -> Tasks:
     """By the process's own interpreter: both sides must be of one version."""
     program = f"/proc/{pid}/exe"
+    if not _trusted(pid, program):
+        return Tasks(None, "its interpreter is another user's or a container's, and is not run here: run this in there")
     try:
         done = subprocess.run(
             [program, "-I", "-c", _OUTSIDE, str(pid)], capture_output=True, timeout=_SECONDS, check=False
@@ -150,6 +152,15 @@ def _from_outside(pid: int) -> Tasks:
         return Tasks(None, lines[-1][:200] if lines else f"its interpreter ended with {done.returncode}")
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return Tasks(None, f"its interpreter can't be run here: {error}")
+
+
+def _trusted(pid: int, program: str) -> bool:
+    """Whether running its program gives nobody our rights: it is ours or root's, and of our own file system."""
+    try:
+        here = os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
+        return here and os.stat(program).st_uid in (0, os.geteuid())
+    except OSError:
+        return False
 
 
 def _taken(path: str) -> bytes | None:

@@ -16,6 +16,7 @@ import struct
 from typing import Any
 
 from harness.processes.redact import HIDDEN, is_secret_name, redact_command
+from harness.processes.sampling import reach
 
 # c10::ScalarType, whose order PyTorch keeps.
 _TYPES = ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64",
@@ -33,18 +34,26 @@ class Memory:
     """Another process's memory."""
 
     def __init__(self, pid: int) -> None:
-        self._descriptor = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        self._pid = pid
+        try:
+            self._descriptor: int | None = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError:
+            self._descriptor = None  # a probe may trace it, but not open its files
 
     def __enter__(self) -> Memory:
         return self
 
     def __exit__(self, *error: object) -> None:
-        os.close(self._descriptor)
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
         """Signed 64-bit words; () where nothing is mapped."""
         try:
-            content = os.pread(self._descriptor, 8 * count, address)
+            if self._descriptor is None:
+                content = reach.memory(self._pid, address, 8 * count)
+            else:
+                content = os.pread(self._descriptor, 8 * count, address)
         except (OSError, OverflowError):
             return ()
         return struct.unpack(f"{len(content) // 8}q", content[: len(content) // 8 * 8])
