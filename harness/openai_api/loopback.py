@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 import json
 import secrets
+import socket
+import struct
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -186,6 +188,12 @@ class Connection:
     async def refuse(self, status: int, message: str) -> None:
         """Answer with an error of our own, written as OpenAI's."""
         await self.answer_json(status, refusal(status, message))
+
+    def reset(self) -> None:
+        """End the connection as a crashed machine's is ended: with a reset, not a goodbye."""
+        # Lingering for no time at all is how the system is told.
+        self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
 
     async def _next_event(self) -> Any:
         while True:
