@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
@@ -68,13 +68,20 @@ class Running:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.task: asyncio.Task[Any] | None = None
         self.main_thread = threading.get_ident()
+        # Carried out where they come, in the watching thread: commands that a body of its own understands.
+        self.commands: dict[str, Callable[[str], None]] = {}
 
 
-def main(watch: Callable[[Channel], Watcher]) -> None:
+Body = Callable[[Mapping[str, Any], Any, Channel, Running, Watcher], Awaitable[None]]
+"""What is done with an agent once it is made: job, agent, channel, running, watcher."""
+
+
+def main(watch: Callable[[Channel], Watcher], body: Body | None = None) -> None:
     """Read the job, run it, say how it went. The exit code means nothing; the events do.
 
     Args:
         watch: makes what watches the agent's doings and says them on the channel.
+        body: what is done with the agent; by default one run.
     """
     channel = Channel(int(sys.argv[1]))
     commands = _lines(int(sys.argv[2]))
@@ -88,11 +95,11 @@ def main(watch: Callable[[Channel], Watcher]) -> None:
     # The agent may have a package of its own called harness; ours has been imported and needs its name no more.
     for name in [name for name in sys.modules if name.split(".")[0] == "harness"]:
         del sys.modules[name]
-    _work(job, channel, running, watch(channel))
+    _work(job, channel, running, watch(channel), body or _run)
     channel.say("ended")
 
 
-def _work(job: dict[str, Any], channel: Channel, running: Running, watcher: Watcher) -> None:
+def _work(job: dict[str, Any], channel: Channel, running: Running, watcher: Watcher, body: Body) -> None:
     watcher.install()
     try:
         agent_class = contract.load(job["module"], job["class"], job["file"])
@@ -111,20 +118,26 @@ def _work(job: dict[str, Any], channel: Channel, running: Running, watcher: Watc
         )
         return
     except BaseException as error:  # noqa: BLE001  # foreign code: SystemExit at import is as likely as ImportError
-        _say_raised(channel, error, during="import")
+        say_raised(channel, error, during="import")
         return
     try:
-        asyncio.run(_run(job, agent, channel, running, watcher))
+        asyncio.run(_begin(body, job, agent, channel, running, watcher))
     except BaseException as error:  # noqa: BLE001  # sys.exit in a task of the agent's ends up here
-        _say_raised(channel, error, during="loop")
+        say_raised(channel, error, during="loop")
     finally:
         watcher.remove()
 
 
-async def _run(job: dict[str, Any], agent: Any, channel: Channel, running: Running, watcher: Watcher) -> None:
+async def _begin(
+    body: Body, job: Mapping[str, Any], agent: Any, channel: Channel, running: Running, watcher: Watcher
+) -> None:
     running.loop = asyncio.get_running_loop()
     running.task = asyncio.current_task()
-    client = _shared_client()
+    await body(job, agent, channel, running, watcher)
+
+
+async def _run(job: Mapping[str, Any], agent: Any, channel: Channel, running: Running, watcher: Watcher) -> None:
+    client = shared_client()
     passed = {"base_url": job["base_url"], "api_key": job["api_key"], "http_client": client}
     run = job["run"]
     watcher.begin(run["index"])
@@ -142,16 +155,16 @@ async def _run(job: dict[str, Any], agent: Any, channel: Channel, running: Runni
             reward=rewards.describe(value).as_dict(),
         )
     except BaseException as error:  # noqa: BLE001  # whatever the agent raises is the result
-        _say_raised(channel, error, during="run", seconds=time.monotonic() - started)
+        say_raised(channel, error, during="run", seconds=time.monotonic() - started)
     finally:
         left = [task.get_name() for task in asyncio.all_tasks() if task is not running.task]
         closed = bool(client is not None and client.is_closed)
-        channel.say("left", tasks=left, threads=_threads_left(), shared_client_closed=closed)
+        channel.say("left", tasks=left, threads=threads_left(), shared_client_closed=closed)
         if client is not None and not closed:
             await client.aclose()
 
 
-def _shared_client() -> Any:
+def shared_client() -> Any:
     """A client of the kind that the agent's SDK takes, as AReaL shares one among all runs of a worker."""
     sdk = sys.modules.get("openai") or sys.modules.get("anthropic")
     if sdk is not None and hasattr(sdk, "DefaultAsyncHttpxClient"):
@@ -174,7 +187,7 @@ def _http_library() -> str:
     return "httpx2" if any(requirement.startswith("httpx2") for requirement in needed) else "httpx"
 
 
-def _threads_left() -> list[str]:
+def threads_left() -> list[str]:
     """Threads that would keep the process from ending; those of asyncio's own pool end with the loop."""
     return [
         thread.name
@@ -238,6 +251,10 @@ def _obey(commands: Iterator[bytes], channel: Channel, running: Running) -> None
             channel.say("stacks", **frames.snapshot(running.loop, running.main_thread))
         elif command == b"cancel" and running.loop is not None and running.task is not None:
             running.loop.call_soon_threadsafe(running.task.cancel)
+        else:
+            name, _, argument = command.decode().partition(" ")
+            if (carry_out := running.commands.get(name)) is not None:
+                carry_out(argument)
 
 
 def _tell_of_exit(channel: Channel) -> None:
@@ -252,22 +269,24 @@ def _tell_of_exit(channel: Channel) -> None:
     os._exit = told_exit  # type: ignore[assignment]
 
 
-def _say_raised(channel: Channel, error: BaseException, *, during: str, seconds: float = 0.0) -> None:
+def say_raised(channel: Channel, error: BaseException, *, during: str, seconds: float = 0.0) -> None:
+    """Say what an agent's code raised."""
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    channel.say("raised", during=during, seconds=seconds, **described(error), traceback=trace[-20000:])
+
+
+def described(error: BaseException) -> dict[str, Any]:
+    """Type, message and frames of an exception; never raises."""
     try:
         message = str(error)
     except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
         message = "<its text can't be had: __str__ raises>"
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    channel.say(
-        "raised",
-        during=during,
-        seconds=seconds,
-        type=_name(type(error)),
-        message=message[:2000],
-        exit_code=error.code if isinstance(error, SystemExit) else None,
-        frames=[frame.as_dict() for frame in frames.of_traceback(error.__traceback__)],
-        traceback=trace[-20000:],
-    )
+    return {
+        "type": _name(type(error)),
+        "message": message[:2000],
+        "exit_code": error.code if isinstance(error, SystemExit) else None,
+        "frames": [frame.as_dict() for frame in frames.of_traceback(error.__traceback__)],
+    }
 
 
 def _name(kind: type) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import linecache
 import os
@@ -43,6 +44,7 @@ class Frame:
         return asdict(self)
 
 
+@functools.lru_cache(maxsize=4096)
 def is_own(file: str) -> bool:
     """Whether a file belongs to the user: not to Python, an installed package or the harness, and on disk at all."""
     if file.startswith("<"):
@@ -61,6 +63,20 @@ def is_own(file: str) -> bool:
 def frame_at(file: str, line: int, function: str) -> Frame:
     """Describe a place in code."""
     return Frame(file, line, function, linecache.getline(file, line).strip(), is_own(file))
+
+
+def own_place(frame: FrameType | None) -> tuple[str, int]:
+    """The user's innermost line of a running stack, as file and line; an empty file where there is none."""
+    while frame is not None:
+        if is_own(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return "", 0
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file belongs to the harness."""
+    return file.startswith(_HARNESS)
 
 
 def of_traceback(trace: TracebackType | None) -> list[Frame]:

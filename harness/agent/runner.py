@@ -20,13 +20,16 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import psutil
 
 from harness.agent.capture import Capture, Lines, Output
 from harness.agent.source import AgentSource
 from harness.agent.stacks import dump_from_outside
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # Where harness lies, so that the child finds it however the parent was started.
 _ROOT = str(Path(__file__).resolve().parent.parent.parent)
@@ -56,7 +59,7 @@ class Server:
 
 
 # In the environment of the child and of all that it starts.
-_MARK = "DRYDOCK_RUN_MARK"
+MARK = "DRYDOCK_RUNMARK"
 
 EndedBy = Literal["itself", "cancel", "kill"]
 
@@ -142,23 +145,27 @@ async def run_agent(
         environment: more variables for the process.
     """
     trace = Trace()
-    job = {
+    job = {**job_of(source, server, arguments), "run": {"index": run, "data": dict(data)}}
+    started = time.monotonic()
+    mark = secrets.token_hex(16)
+    variables = agent_environment(os.environ, server) | dict(environment or {}) | {MARK: mark}
+    async with Child.start(program, job, variables, cwd or Path.cwd(), trace, limits) as child:
+        await child.watch()
+    trace.seconds = time.monotonic() - started
+    return trace
+
+
+def job_of(source: AgentSource, server: Server, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The part of a child's job that says which agent, made how, and where its model is."""
+    return {
         "module": source.module,
         "class": source.class_name,
         "file": None if source.path is None else str(source.path),
         "search": [str(folder) for folder in source.search],
         "arguments": dict(arguments or {}),
-        "run": {"index": run, "data": dict(data)},
         "base_url": server.base_url,
         "api_key": server.api_key,
     }
-    started = time.monotonic()
-    mark = secrets.token_hex(16)
-    variables = agent_environment(os.environ, server) | dict(environment or {}) | {_MARK: mark}
-    async with _Child.start(program, job, variables, cwd or Path.cwd(), trace, limits) as child:
-        await child.watch()
-    trace.seconds = time.monotonic() - started
-    return trace
 
 
 def agent_environment(base: Mapping[str, str], server: Server) -> dict[str, str]:
@@ -179,14 +186,14 @@ def agent_environment(base: Mapping[str, str], server: Server) -> dict[str, str]
     return environment
 
 
-class _Child:
+class Child:
     """The child process and the pipes to it."""
 
     def __init__(self, process: subprocess.Popen[bytes], control: int, mark: str, trace: Trace, limits: Limits) -> None:
         self._process, self._control, self._mark = process, control, mark
-        self._trace, self._limits = trace, limits
+        self.trace, self.limits = trace, limits
         self._news = asyncio.Event()
-        self._exited = asyncio.ensure_future(asyncio.to_thread(process.wait))
+        self.exited = asyncio.ensure_future(asyncio.to_thread(process.wait))
         self._transports: list[asyncio.ReadTransport] = []
         self._readers: list[Capture | Lines] = []
 
@@ -194,7 +201,8 @@ class _Child:
     @asynccontextmanager
     async def start(
         cls, program: str, job: dict[str, Any], environment: dict[str, str], cwd: Path, trace: Trace, limits: Limits
-    ) -> AsyncIterator[_Child]:
+    ) -> AsyncIterator[Self]:
+        """Start it and tell it its job; it and all that it started end with the block."""
         event_read, event_write = os.pipe()
         control_read, control_write = os.pipe()
         try:
@@ -215,11 +223,11 @@ class _Child:
         finally:
             os.close(event_write)
             os.close(control_read)
-        child = cls(process, control_write, environment[_MARK], trace, limits)
+        child = cls(process, control_write, environment[MARK], trace, limits)
         try:
             await child._connect(event_read)
             # A sample may be larger than a pipe's buffer, and the child may be gone before it reads.
-            await asyncio.to_thread(child._command, json.dumps(job))
+            await asyncio.to_thread(child.command, json.dumps(job))
             yield child
         finally:
             await child._end()
@@ -230,8 +238,8 @@ class _Child:
         assert self._process.stderr is not None
         for pipe, reader in (
             (os.fdopen(event_read, "rb", buffering=0), Lines(self._take_event)),
-            (self._process.stdout, Capture(self._trace.output)),
-            (self._process.stderr, Capture(self._trace.errors)),
+            (self._process.stdout, Capture(self.trace.output)),
+            (self._process.stderr, Capture(self.trace.errors)),
         ):
             transport, protocol = await loop.connect_read_pipe(lambda reader=reader: reader, pipe)  # type: ignore[misc]
             self._transports.append(transport)
@@ -242,10 +250,14 @@ class _Child:
             event = json.loads(line)
         except ValueError:
             return
-        self._trace.events.append(event)
+        self.take(event)
         self._news.set()
 
-    def _command(self, text: str) -> None:
+    def take(self, event: dict[str, Any]) -> None:
+        """Something was said."""
+        self.trace.events.append(event)
+
+    def command(self, text: str) -> None:
         with contextlib.suppress(BrokenPipeError):
             line = text.encode() + b"\n"
             while line:
@@ -254,60 +266,60 @@ class _Child:
     async def watch(self) -> None:
         """Wait for the end of the run, or bring it about."""
         loading = ("started", "unfit", "raised", "ended")
-        for during, awaited, limit in (("load", loading, self._limits.load), ("run", ("ended",), self._limits.run)):
-            if not await self._until(awaited, limit):
-                self._trace.cut = limit
-                self._trace.cut_during = "load" if during == "load" else "run"
-                await self._cut()
+        for during, awaited, limit in (("load", loading, self.limits.load), ("run", ("ended",), self.limits.run)):
+            if not await self.until(awaited, limit):
+                self.trace.cut = limit
+                self.trace.cut_during = "load" if during == "load" else "run"
+                await self.cut()
                 return
-            if self._exited.done():
+            if self.exited.done():
                 break
-        await self._until((), self._limits.drain)
+        await self.until((), self.limits.drain)
 
-    async def _until(self, awaited: tuple[str, ...], seconds: float) -> bool:
+    async def until(self, awaited: tuple[str, ...], seconds: float) -> bool:
         """Wait for one of some events, or the process's end; False where neither came in time."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        while not self._exited.done() and not any(event["event"] in awaited for event in self._trace.events):
+        while not self.exited.done() and not any(event["event"] in awaited for event in self.trace.events):
             left = deadline - loop.time()
             if left <= 0:
                 return False
             self._news.clear()
             news = asyncio.ensure_future(self._news.wait())
-            await asyncio.wait({news, self._exited}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({news, self.exited}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             news.cancel()
         return True
 
-    async def _cut(self) -> None:
+    async def cut(self) -> None:
         """The limit is reached: ask where it waits, cancel the run, end what doesn't heed that."""
-        self._command("dump")
-        await self._until(("stacks",), self._limits.answer)
-        self._trace.stacks = self._trace.event("stacks")
-        if self._trace.stacks is None:
+        self.command("dump")
+        await self.until(("stacks",), self.limits.answer)
+        self.trace.stacks = self.trace.event("stacks")
+        if self.trace.stacks is None:
             # Something holds the interpreter's lock, so its threads can't speak; looking in from outside still works.
-            self._trace.stacks = await asyncio.to_thread(dump_from_outside, self._process.pid)
-        self._command("cancel")
-        if self._trace.cut_during == "run" and await self._until(("ended",), self._limits.cancel):
-            self._trace.ended_by = "cancel"
+            self.trace.stacks = await asyncio.to_thread(dump_from_outside, self._process.pid)
+        self.command("cancel")
+        if self.trace.cut_during == "run" and await self.until(("ended",), self.limits.cancel):
+            self.trace.ended_by = "cancel"
         else:
-            self._trace.ended_by = "kill"
+            self.trace.ended_by = "kill"
 
     async def _end(self) -> None:
         """End the process and all that it started, and gather the rest of what it said."""
         family = _family(self._process.pid, self._mark)
-        if self._exited.done() and not self._exited.cancelled():
-            self._trace.left_processes = [_command_line(process) for process in family]
+        if self.exited.done() and not self.exited.cancelled():
+            self.trace.left_processes = [_command_line(process) for process in family]
         for process in family:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        if not self._exited.done():
+        if not self.exited.done():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        self._trace.exit_status = await asyncio.to_thread(self._process.wait)
-        await asyncio.gather(self._exited, return_exceptions=True)
+        self.trace.exit_status = await asyncio.to_thread(self._process.wait)
+        await asyncio.gather(self.exited, return_exceptions=True)
         ends = [asyncio.ensure_future(reader.ended.wait()) for reader in self._readers]
         if ends:
-            await asyncio.wait(ends, timeout=self._limits.drain)
+            await asyncio.wait(ends, timeout=self.limits.drain)
         for end in ends:
             end.cancel()
         await asyncio.gather(*ends, return_exceptions=True)
@@ -326,7 +338,7 @@ def _family(leader: int, mark: str) -> list[psutil.Process]:
         found |= {process.pid: process for process in psutil.Process(leader).children(recursive=True)}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process.pid != leader and (os.getsid(process.pid) == leader or process.environ().get(_MARK) == mark):
+            if process.pid != leader and (os.getsid(process.pid) == leader or process.environ().get(MARK) == mark):
                 found[process.pid] = process
     return [process for process in found.values() if _alive(process)]
 

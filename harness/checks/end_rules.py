@@ -34,7 +34,7 @@ def loaded(run: Gathered, agent: AgentSource) -> Finding | None:
     if raised is not None and raised["during"] == "import":
         return _raised(raised, "agent.import", title, "It raises before it can run.")
     if run.trace.event("constructed") is None and run.trace.cut is None:
-        return _ended(run, "agent.import", title)
+        return process_ended(run, "agent.import", title)
     if run.trace.event("constructed") is None:
         return None
     return Finding(id="agent.load", title=title, status="pass", detail=agent.given)
@@ -62,7 +62,7 @@ def ended(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
                 raised, "run.exit", title, "In a rollout worker this ends the process, and every other run in it."
             )
         return _raised(raised, "run.raises", title, "A framework drops the trajectory; training goes on without it.")
-    return _ended(run, "run.exit", title)
+    return process_ended(run, "run.exit", title)
 
 
 def _raised(raised: dict[str, Any], id_: str, title: str, consequence: str) -> Finding:
@@ -86,7 +86,7 @@ def _raised(raised: dict[str, Any], id_: str, title: str, consequence: str) -> F
     )
 
 
-def _ended(run: Gathered, id_: str, title: str) -> Finding:
+def process_ended(run: Gathered, id_: str, title: str) -> Finding:
     """The process left without a word, or with one of ``os._exit``."""
     exiting = run.trace.event("exiting")
     consequence = "In a rollout worker this ends the process, and every other run in it."

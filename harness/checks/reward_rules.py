@@ -9,8 +9,8 @@ from harness.agent.source import AgentSource
 from harness.checks.findings import Finding, Place, Status
 from harness.checks.gather import Gathered
 
-_DROPPED = "AReaL takes only a float or a dict of rewards: it drops this trajectory, and only a worker's log says so."
-_POISON = "One such reward makes the advantages of its whole group NaN, and with them the update."
+DROPPED = "AReaL takes only a float or a dict of rewards: it drops this trajectory, and only a worker's log says so."
+POISON = "One such reward makes the advantages of its whole group NaN, and with them the update."
 
 
 def reward(run: Gathered, agent: AgentSource) -> Finding | None:
@@ -43,18 +43,18 @@ def _judge_reward(given: Reward, ids: set[str]) -> tuple[Status, str, str, str]:
             return (
                 "fail",
                 f"{whole.shown} ({whole.type})",
-                _POISON,
+                POISON,
                 "return a finite number, 0.0 where there is no answer",
             )
         return "pass", f"{whole.shown} ({whole.type})", "", ""
     if whole.type == "NoneType":
-        return "fail", "run returned nothing (None)", _DROPPED, "return a float on every path through run"
+        return "fail", "run returned nothing (None)", DROPPED, "return a float on every path through run"
     if whole.finite is not None:
-        return "fail", f"{whole.shown} is {_an(whole.type)}, not a float", _DROPPED, "return float(reward)"
+        return "fail", f"{whole.shown} is {_an(whole.type)}, not a float", DROPPED, "return float(reward)"
     return (
         "fail",
         f"{whole.shown} is {_an(whole.type)}, not a reward",
-        _DROPPED,
+        DROPPED,
         "return a float, or {completion_id: float}",
     )
 
@@ -63,13 +63,13 @@ def _judge_reward_dict(given: Reward, ids: set[str]) -> tuple[Status, str, str, 
     if not given.items:
         return "fail", "an empty dict", "No call gets a reward.", "return {completion_id: reward} or one float"
     if given.keys != ("str",):
-        return "fail", f"keys are of type {', '.join(given.keys)}", _DROPPED, "use the completion's id as key"
+        return "fail", f"keys are of type {', '.join(given.keys)}", DROPPED, "use the completion's id as key"
     unknown = [key for key in given.items if key not in ids]
     not_numbers = {key: value for key, value in given.items.items() if not _is_number(value)}
     shown = ", ".join(f"{key[-12:]}: {value.shown}" for key, value in list(given.items.items())[:3])
     if not_numbers:
         key, value = next(iter(not_numbers.items()))
-        return "fail", f"the reward of {key} is {value.shown} ({value.type})", _POISON, "give each call a finite number"
+        return "fail", f"the reward of {key} is {value.shown} ({value.type})", POISON, "give each call a finite number"
     if unknown:
         return (
             "fail",

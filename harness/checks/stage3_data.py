@@ -167,7 +167,7 @@ class ClientPlace(_Row):
     source: str = ""
     made: int = 0
     never_closed: int = 0
-    seconds: float = Field(default=0.0, description="to make all of them")
+    seconds: float = Field(default=0.0, description="of CPU time, to make all of them")
     limit: int | None = Field(default=None, description="connections that each allows at once")
 
 
@@ -185,6 +185,15 @@ class Asked(_Row):
     timeout: float = 0.0
 
 
+class LoopTime(_Row):
+    """What the event loop's thread did, in seconds of the whole time."""
+
+    idle: float = Field(default=0.0, description="nothing was to be done")
+    computing: float = 0.0
+    blocked: float = Field(default=0.0, description="in a system call, within a callback")
+    starved: float = Field(default=0.0, description="it could have gone on, and got no processor")
+
+
 class LoadData(BaseModel):
     """``stage3/load.json``."""
 
@@ -195,6 +204,7 @@ class LoadData(BaseModel):
     stalls: tuple[Stall, ...] = Field(default=(), description="the longest")
     stall_count: int = 0
     stall_seconds: float = 0.0
+    loop: LoopTime = LoopTime()
     waits: tuple[Wait, ...] = Field(default=(), description="the most run-seconds first")
     profile: tuple[Stack, ...] = Field(default=(), description="what the loop's thread did while it wasn't idle")
     course: tuple[Course, ...] = ()

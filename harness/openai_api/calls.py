@@ -114,6 +114,11 @@ class Reader:
         self._raw = bytearray()
         self._size = 0
 
+    @property
+    def request(self) -> Any:
+        """The request's body as it was read."""
+        return self._request
+
     def answered(self, status: int, content_type: str) -> None:
         """The answer's head has come."""
         self._status = status

@@ -92,7 +92,7 @@ class Observer:
 
         @functools.wraps(send)
         def seen_send(client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-            watched = self._watch(request)
+            watched = self._watch(request, sync=True)
             try:
                 response = send(client, request, *args, **kwargs)
             except BaseException as error:
@@ -104,7 +104,7 @@ class Observer:
 
         @functools.wraps(asend)
         async def seen_asend(client: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-            watched = self._watch(request)
+            watched = self._watch(request, sync=False)
             try:
                 response = await asend(client, request, *args, **kwargs)
             except BaseException as error:
@@ -118,7 +118,7 @@ class Observer:
             owner.send = hook
             self._undo.append((owner, original))
 
-    def _watch(self, request: Any) -> Watched:
+    def _watch(self, request: Any, *, sync: bool) -> Watched:  # noqa: ARG002
         run = current_run.get()
         number = self._numbers[run] = self._numbers.get(run, 0) + 1
         path = request.url.raw_path.decode("ascii")

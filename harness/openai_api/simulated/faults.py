@@ -1,4 +1,4 @@
-"""What a cluster does to a call, on demand: which fault a call meets depends on the seed, the run and the call alone."""
+"""What a cluster does to a call, on demand; which fault a call meets depends on seed, run and call alone."""
 
 from __future__ import annotations
 

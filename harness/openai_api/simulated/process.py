@@ -123,7 +123,8 @@ async def _serve() -> None:
     _raise_limit()
     given = job["behaviour"]
     behaviour = Behaviour(**{**given, "faults": tuple(Fault(**fault) for fault in given["faults"])})
-    async with SimulatedServer(behaviour) as server:
+    server = SimulatedServer(behaviour)
+    async with server:
         keys = {run: server.open_run(run) for run in job["runs"]}
         _say({"port": server.port, "keys": keys})
         await asyncio.to_thread(sys.stdin.buffer.read)

@@ -16,9 +16,6 @@ from harness.openai_api.reading import Protocol, protocol_of
 from harness.openai_api.simulated import answers
 from harness.openai_api.simulated.faults import Fault, draw
 
-# Where our own observer reads which fault a call met; nothing else looks at it.
-FAULT_HEADER = "x-drydock-fault"
-
 
 @dataclass(frozen=True)
 class Behaviour:
@@ -69,7 +66,7 @@ class SimulatedServer(Loopback):
         self.behaviour = behaviour
         self.course = Course()
 
-    async def respond(self, incoming: Incoming, reader: Reader, connection: Connection) -> None:
+    async def respond(self, incoming: Incoming, reader: Reader, connection: Connection) -> None:  # noqa: ARG002
         """Answer a request, or do to it what the seed says."""
         protocol = protocol_of(incoming.path)
         if incoming.path.partition("?")[0].endswith("/models"):
@@ -113,31 +110,27 @@ class SimulatedServer(Loopback):
             cut=name == "length",
         )
         late = fault.seconds if fault is not None and name == "slow-first-token" else 0.0
-        headers = [(FAULT_HEADER, name)] if name else []
         if request.get("stream"):
             options = request.get("stream_options")
             with_usage = isinstance(options, dict) and bool(options.get("include_usage"))
             parts = answers.events(protocol, answer, with_usage=with_usage)
-            await self._stream(connection, parts, late, headers, cut=name == "cut-stream")
+            await self._stream(connection, parts, late, cut=name == "cut-stream")
             return
         await _pause(behaviour.latency + late)
         if name == "cut-stream":
-            await _cut_body(connection, json.dumps(answers.body(protocol, answer)).encode(), headers)
-        await connection.answer_json(200, answers.body(protocol, answer), headers)
+            await _cut_body(connection, json.dumps(answers.body(protocol, answer)).encode())
+        await connection.answer_json(200, answers.body(protocol, answer))
 
     async def _stream(
         self,
         connection: Connection,
         parts: list[str],
         late: float,
-        headers: list[tuple[str, str]],
         *,
         cut: bool,
     ) -> None:
         await _pause(self.behaviour.latency / 2 + late)
-        await connection.write(
-            h11.Response(status_code=200, headers=[("content-type", "text/event-stream"), *headers])
-        )
+        await connection.write(h11.Response(status_code=200, headers=[("content-type", "text/event-stream")]))
         if cut:
             parts = parts[: max(1, len(parts) // 2)]
         pause = self.behaviour.latency / 2 / len(parts)
@@ -155,12 +148,11 @@ class SimulatedServer(Loopback):
 
 async def _refused(fault: Fault, connection: Connection) -> bool:
     """Carry out a fault that leaves no answer; False for those that only change it."""
-    headers = [(FAULT_HEADER, fault.name)]
     if fault.name == "429":
-        headers.append(("retry-after", f"{fault.seconds:g}"))
-        await connection.answer_json(429, _said(429, "too many requests", "rate_limit_error"), headers)
+        wait = [("retry-after", f"{fault.seconds:g}")]
+        await connection.answer_json(429, _said(429, "too many requests", "rate_limit_error"), wait)
     elif fault.name in ("500", "503"):
-        await connection.answer_json(int(fault.name), _said(int(fault.name), "it broke", "server_error"), headers)
+        await connection.answer_json(int(fault.name), _said(int(fault.name), "it broke", "server_error"))
     elif fault.name == "reset":
         connection.reset()
         raise ConnectionResetError("reset")
@@ -173,9 +165,9 @@ def _said(status: int, message: str, kind: str) -> dict[str, Any]:
     return {"type": "error", "error": {"message": f"simulated: {message}", "type": kind, "code": status}}
 
 
-async def _cut_body(connection: Connection, body: bytes, headers: list[tuple[str, str]]) -> None:
+async def _cut_body(connection: Connection, body: bytes) -> None:
     """Half of a body whose whole length was promised."""
-    given = [("content-type", "application/json"), ("content-length", str(len(body))), *headers]
+    given = [("content-type", "application/json"), ("content-length", str(len(body)))]
     await connection.write(h11.Response(status_code=200, headers=given), h11.Data(data=body[: len(body) // 2]))
     raise ConnectionAbortedError("cut-stream")
 
