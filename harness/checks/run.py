@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 from harness import __version__
 from harness.agent.runner import Limits
 from harness.agent.source import AgentSource, locate
-from harness.checks import page, samples, stage1, stage2
+from harness.checks import page, samples, stage1, stage2, stage3, stage3_keep
 from harness.checks import report as reports
 from harness.checks.findings import StageResult
 from harness.checks.gather import Gathered
 from harness.checks.report import CheckReport
+from harness.checks.stage3_wanted import Wanted
 from harness.checks.tapes import Tapes
 from harness.errors import BadSetting, Interrupted, ServerUnreachable, UsageError
 from harness.openai_api import probes
@@ -26,7 +27,7 @@ from harness.openai_api.recording.store import RecordedRun, Recording, Writer
 from harness.runs import RunFolder
 from harness.runs.folder import Fingerprint
 
-STAGES = (1, 2)
+STAGES = (1, 2, 3)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Request:
         record: a new folder that keeps the calls of all runs.
         replay: a recording that answers in the server's place; ``endpoint`` isn't asked then.
         run: which of its runs stage 2 replays.
+        load: what stage 3 does.
     """
 
     stages: tuple[int, ...]
@@ -56,6 +58,7 @@ class Request:
     record: Path | None = None
     replay: Path | None = None
     run: int | None = None
+    load: Wanted = field(default_factory=Wanted)
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Listener:
 
 
 def parse_stages(text: str) -> tuple[int, ...]:
-    """The stages that a text like ``1,2`` names.
+    """The stages that a text like ``1,2`` or ``1-3`` names.
 
     Raises:
         UsageError: one of them isn't there.
@@ -83,14 +86,16 @@ def parse_stages(text: str) -> tuple[int, ...]:
     for part in text.replace(" ", ",").split(","):
         if not part:
             continue
-        if not part.isdigit() or int(part) not in STAGES:
+        first, dash, last = part.partition("-")
+        ends = (first, last) if dash else (first, first)
+        if not all(end.isdigit() and int(end) in STAGES for end in ends) or int(ends[0]) > int(ends[1]):
             known = ", ".join(map(str, STAGES))
             raise UsageError(
                 f"there is no stage {part!r}",
                 consequence="Nothing was checked.",
-                mend=f"STAGE={','.join(map(str, STAGES))}   # there are: {known}",
+                mend=f"STAGE={STAGES[0]}-{STAGES[-1]}   # there are: {known}",
             )
-        wanted.add(int(part))
+        wanted.update(range(int(ends[0]), int(ends[1]) + 1))
     if not wanted:
         raise UsageError("no stage is named", mend="STAGE=1,2")
     return tuple(sorted(wanted))
@@ -113,7 +118,7 @@ class Prepared:
 
 
 def prepare(request: Request) -> Prepared | None:
-    """Find what the request names, before anything runs and before there is a report; None without stage 2.
+    """Find what the request names, before anything runs and before there is a report; None where no agent runs.
 
     Raises:
         AgentNotFound, AgentUnreadable: the agent isn't there, or isn't Python.
@@ -122,7 +127,7 @@ def prepare(request: Request) -> Prepared | None:
         BadSetting: what is asked of recordings contradicts itself.
     """
     _sound(request)
-    if 2 not in request.stages:
+    if request.stages == (1,):
         return None
     agent = locate(request.agent, folders=request.folders)
     if request.replay is not None:
@@ -138,6 +143,8 @@ def _sound(request: Request) -> None:
         raise BadSetting(f"RUN={request.run} names a run of a recording, and none is named", mend="REPLAY=FOLDER")
     if request.record is not None and request.stages == (1,):
         raise BadSetting("RECORD keeps the calls of agents, and stage 1 runs none", mend="STAGE=2")
+    if request.replay is not None and 3 in request.stages:
+        raise BadSetting("stage 3 asks a server, and REPLAY gives one run again", mend="STAGE=2")
     if request.replay is not None and 1 in request.stages:
         raise BadSetting("stage 1 asks a server, and REPLAY does without one", mend="STAGE=2")
 
@@ -150,45 +157,101 @@ def check(
     A later stage isn't run where an earlier one failed in a way that leaves it nothing to work with.
 
     Raises:
-        ServerUnreachable: stage 2 alone was asked for, and there is no server.
+        ServerUnreachable: stage 1 was not asked for, and there is no server.
         Interrupted: Ctrl-C; the report on what was done until then has been written.
         RecordingExists, RunsNotWritable, NoSpace: the calls can't be recorded.
     """
-    done: list[StageResult] = []
-    seed: int | None = None
-    ended_early = ""
-    model = request.model
+    course = _Course(request, folder, listener, request.model)
     try:
         if 1 in request.stages:
-            listener.begins(1, f"the server at {request.endpoint.base_url}")
-            model, result = stage1.run(
-                request.endpoint, model=model, timeout=request.request_timeout, tell=listener.tells
-            )
-            done.append(result)
-            listener.ends(result)
-            if result.failed and prepared is not None:
-                ended_early = "stage 2 was not run: the server isn't fit for it"
-        if prepared is not None and not ended_early:
-            if prepared.recording is not None:
-                model = request.model or prepared.recording.model
-            elif 1 not in request.stages:
-                model = _served_model(request)
-            tapes = _tapes(request, prepared, model, folder)
-            listener.begins(2, f"one run of {prepared.agent.given}")
-            finished = stage2.run(_plan(request, prepared, model, tapes), request.endpoint, tell=listener.tells)
-            seed = finished.seed
-            done.append(finished.result)
-            if finished.gathered is not None:
-                keep_raw(folder, finished.gathered)
-            listener.ends(finished.result)
-            if tapes.writer is not None:
-                tapes.writer.check()
+            course.stage1()
+        if 2 in request.stages and prepared is not None and not course.ended_early:
+            course.stage2(prepared)
+        if 3 in request.stages and prepared is not None and not course.ended_early:
+            course.stage3(prepared)
     except KeyboardInterrupt:
-        _finish(request, folder, done, seed, model, "stopped by Ctrl-C", fingerprint)
+        course.ended_early = "stopped by Ctrl-C"
+        _finish(course, fingerprint)
         raise Interrupted(
             "Stopped by Ctrl-C.", consequence=f"What was found until then is in {folder.path}.", mend="make check"
         ) from None
-    return _finish(request, folder, done, seed, model, ended_early, fingerprint)
+    return _finish(course, fingerprint)
+
+
+@dataclass
+class _Course:
+    """A check under way: what is known so far, and the stages that add to it."""
+
+    request: Request
+    folder: RunFolder
+    listener: Listener
+    model: str
+    done: list[StageResult] = field(default_factory=list)
+    seed: int | None = None
+    ended_early: str = ""
+
+    def stage1(self) -> None:
+        request = self.request
+        self.listener.begins(1, f"the server at {request.endpoint.base_url}")
+        self.model, result = stage1.run(
+            request.endpoint, model=self.model, timeout=request.request_timeout, tell=self.listener.tells
+        )
+        self._ended(result)
+        if result.failed and len(request.stages) > 1:
+            self.ended_early = f"stage {request.stages[1]} was not run: the server isn't fit for it"
+
+    def stage2(self, prepared: Prepared) -> None:
+        request = self.request
+        if prepared.recording is not None:
+            self.model = request.model or prepared.recording.model
+        elif 1 not in request.stages:
+            self.model = _served_model(request)
+        # Stage 3 records all its runs; one more of stage 2 would take the place of the first.
+        tapes = Tapes() if 3 in request.stages else _tapes(request, prepared, self.model, self.folder)
+        self.listener.begins(2, f"one run of {prepared.agent.given}")
+        finished = stage2.run(_plan(request, prepared, self.model, tapes), request.endpoint, tell=self.listener.tells)
+        self.seed = finished.seed
+        if finished.gathered is not None:
+            keep_raw(self.folder, finished.gathered)
+        self._ended(finished.result)
+        if tapes.writer is not None:
+            tapes.writer.check()
+        if finished.result.failed and 3 in request.stages:
+            self.ended_early = "stage 3 was not run: one run fails already"
+
+    def stage3(self, prepared: Prepared) -> None:
+        """Many runs; with the seed of stage 2 where that has made one."""
+        request = self.request
+        assert prepared.data is not None
+        if request.stages == (3,) and request.load.simulation is None:
+            self.model = _served_model(request)
+        size = request.load.size
+        self.listener.begins(3, f"{size.runs} runs of {prepared.agent.given}, {size.at_once} at once")
+        model = self.model or "simulated"
+        writer = _tapes(request, prepared, model, self.folder).writer
+        plan = stage3.Plan(
+            prepared.agent,
+            prepared.data,
+            self.seed if self.seed is not None else request.seed,
+            model,
+            size,
+            request.load.simulation,
+            request.limits,
+            request.arguments,
+            writer,
+        )
+        many = stage3.run(plan, request.endpoint, tell=self.listener.tells)
+        self.seed = many.seed
+        stage3_keep.keep(self.folder, many)
+        self._ended(many.result)
+        if many.interrupted:
+            raise KeyboardInterrupt
+        if writer is not None:
+            writer.check()
+
+    def _ended(self, result: StageResult) -> None:
+        self.done.append(result)
+        self.listener.ends(result)
 
 
 def _plan(request: Request, prepared: Prepared, model: str, tapes: Tapes) -> stage2.Plan:
@@ -232,26 +295,19 @@ def _served_model(request: Request) -> str:
     return request.model or (listed[0] if listed else "")
 
 
-def _finish(
-    request: Request,
-    folder: RunFolder,
-    done: Iterable[StageResult],
-    seed: int | None,
-    model: str,
-    ended_early: str,
-    fingerprint: Fingerprint,
-) -> CheckReport:
+def _finish(course: _Course, fingerprint: Fingerprint) -> CheckReport:
+    request, folder = course.request, course.folder
     asked = {
         "stages": list(request.stages),
-        "base_url": None if request.replay is not None else request.endpoint.base_url,
-        "model": model,
-        "agent": request.agent if 2 in request.stages else None,
-        "data": request.data if 2 in request.stages else None,
+        "base_url": request.endpoint.base_url or None,
+        "model": course.model,
+        "agent": request.agent if request.stages != (1,) else None,
+        "data": request.data if request.stages != (1,) else None,
         "timeout": request.limits.run,
         "record": None if request.record is None else str(request.record),
         "replay": None if request.replay is None else str(request.replay),
     }
-    report = reports.build(done, asked=asked, seed=seed, ended_early=ended_early)
+    report = reports.build(course.done, asked=asked, seed=course.seed, ended_early=course.ended_early)
     folder.write_text("junit.xml", reports.to_junit(report))
     made = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     folder.write_text(page.NAME, page.build(report, folder.path, folder.redactor, made=made))

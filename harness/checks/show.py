@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,17 @@ _WORDS: dict[Status, str] = {
 }
 
 
+# Seconds between lines where there is no terminal on which one line could change.
+PLAIN_EVERY = 5.0
+
+
 class Progress:
     """Shows on a terminal what is being done now; each stage's lines take its place when it has ended."""
 
     def __init__(self) -> None:
         self._status: RichStatus | None = None
         self._title = ""
+        self._told = 0.0
 
     def __enter__(self) -> Progress:
         return self
@@ -40,6 +46,7 @@ class Progress:
     def begins(self, number: int, title: str) -> None:
         """A stage begins."""
         self._title = f"stage {number}: {title}"
+        self._told = time.monotonic()
         if console.out.is_terminal:
             self._status = console.out.status(escape(self._title))
             self._status.start()
@@ -48,6 +55,9 @@ class Progress:
         """Something is being done."""
         if self._status is not None:
             self._status.update(escape(f"{self._title} ({text})"))
+        elif time.monotonic() - self._told >= PLAIN_EVERY:
+            self._told = time.monotonic()
+            console.note(text)
 
     def ends(self, result: StageResult) -> None:
         """A stage has ended."""

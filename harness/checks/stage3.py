@@ -14,12 +14,13 @@ from typing import Any, Literal
 from harness.agent.many_runner import Many
 from harness.agent.runner import Limits
 from harness.agent.source import AgentSource
-from harness.checks import samples, scaling, stage2_rules, stage3_rules, stage3_speed
+from harness.checks import samples, scaling, stage2_rules, stage3_ends, stage3_rules, stage3_speed
 from harness.checks.findings import Finding, StageResult
 from harness.checks.stage3_data import Asked
 from harness.checks.stage3_gather import Load, Setup, gather
 from harness.checks.stage3_rows import Rows, build
 from harness.openai_api.http import Endpoint
+from harness.openai_api.recording.store import Writer
 from harness.openai_api.simulated.faults import Fault
 from harness.openai_api.simulated.server import Behaviour
 
@@ -78,6 +79,7 @@ class Plan:
         simulation: of the server; None for the real one.
         limits: how long to wait for what.
         arguments: keyword arguments for the agent's ``__init__``.
+        writer: records the calls of all runs; they then go through a proxy.
     """
 
     agent: AgentSource
@@ -88,6 +90,7 @@ class Plan:
     simulation: Simulation | None = None
     limits: Limits = field(default_factory=Limits)
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    writer: Writer | None = None
     cwd: Path | None = None
 
 
@@ -120,7 +123,7 @@ def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda 
     started = time.monotonic()
     load = asyncio.run(gather(_setup(plan, endpoint, chosen, seed), tell=_Progress(plan, tell)))
     rows = build(load, asked, [sample.line for sample in chosen])
-    case = stage3_rules.Case(load, rows, plan.agent)
+    case = stage3_ends.Case(load, rows, plan.agent)
     bare_rate = load.bare.done / load.bare.seconds if load.bare and load.bare.seconds else None
     verdict = scaling.judge(rows, bare_rate=bare_rate)
     figures = stage3_speed.figures_of(case, verdict)
@@ -190,7 +193,7 @@ def _setup(plan: Plan, endpoint: Endpoint, chosen: list[samples.Sample], seed: i
             latency=plan.simulation.latency, faults=plan.simulation.faults, seed=seed, model=plan.model
         )
     many = Many([sample.data for sample in chosen], plan.size.group_size, plan.size.at_once, plan.arguments)
-    return Setup(plan.agent, many, endpoint, plan.model, plan.limits, behaviour, cwd=plan.cwd)
+    return Setup(plan.agent, many, endpoint, plan.model, plan.limits, behaviour, plan.writer, cwd=plan.cwd)
 
 
 class _Progress:

@@ -24,6 +24,7 @@ from harness.openai_api.http import Endpoint
 from harness.openai_api.loopback import Incoming
 from harness.openai_api.observer import RUN_HEADER
 from harness.openai_api.proxy import RecordingProxy
+from harness.openai_api.recording.store import Writer
 from harness.openai_api.simulated.process import Serving, serving
 from harness.openai_api.simulated.server import Behaviour, Met
 
@@ -85,6 +86,7 @@ class Setup:
 
     Args:
         behaviour: of the simulated server; None for the real one at ``endpoint``.
+        writer: records the calls of all runs, which then go through the proxy.
         bare_seconds: the longest that the bare client may take.
     """
 
@@ -94,6 +96,7 @@ class Setup:
     model: str
     limits: Limits
     behaviour: Behaviour | None = None
+    writer: Writer | None = None
     bare_seconds: float = 60.0
     cwd: Path | None = None
 
@@ -138,8 +141,8 @@ async def _run(
     tell: Callable[[Load, Mapping[str, Any]], None],
 ) -> None:
     proxied: list[Call] = []
-    take = _Taker(load, tell)
-    proxy = _Proxy(endpoint, take=proxied.append)
+    take = _Taker(load, setup, tell)
+    proxy = _Proxy(endpoint, take=proxied.append, recorder=setup.writer)
     async with proxy:
         server = Server(proxy.base_url, proxy.root, proxy.open_run(FIRST), setup.model)
 
@@ -148,8 +151,11 @@ async def _run(
             load.alone = next((call.seconds for call in made if call.ok), None)
             load.outside = len(made) > sum(row["generation"] for row in load.first_calls)
             proxied.clear()
-            if load.outside:
+            if load.outside or setup.writer is not None:
                 proxy.told = child.say_outside
+                if setup.writer is not None:
+                    for run in range(runs):
+                        setup.writer.begin_run(run, setup.many.samples[run // setup.many.group_size])
                 keys = {run: proxy.open_run(run) for run in range(runs)}
                 return Target(proxy.base_url, {**keys, FIRST: server.api_key})
             if load.server is not None:
@@ -205,8 +211,8 @@ class _Proxy(RecordingProxy):
 class _Taker:
     """Sorts what the process says."""
 
-    def __init__(self, load: Load, tell: Callable[[Load, Mapping[str, Any]], None]) -> None:
-        self._load, self._tell = load, tell
+    def __init__(self, load: Load, setup: Setup, tell: Callable[[Load, Mapping[str, Any]], None]) -> None:
+        self._load, self._writer, self._tell = load, setup.writer, tell
 
     def __call__(self, event: dict[str, Any]) -> None:
         load, name = self._load, event.pop("event") if event["event"] in _ROWS else event["event"]
@@ -217,6 +223,8 @@ class _Taker:
                 load.first = event
             else:
                 load.runs.append(event)
+                if self._writer is not None:
+                    self._writer.end_run(event["run"], event["outcome"], event.get("reward"))
         elif name == "cut":
             load.cuts[event["run"]] = event
         elif name == "course":

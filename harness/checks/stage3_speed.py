@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from harness.checks.findings import Finding
 from harness.checks.scaling import Cause, Verdict
 from harness.checks.stage3_data import CallRow, Figures, Stall
+from harness.checks.stage3_ends import Case, places
 from harness.checks.stage3_rows import Rows, percentiles
-from harness.checks.stage3_rules import Case, places
 
 # A part of the time from which stalls are worth a warning.
 STALLED = 0.05

@@ -12,6 +12,7 @@ from harness import console
 from harness.agent.runner import Limits
 from harness.checks import against, run, show, show_against
 from harness.checks.report import CheckReport
+from harness.checks.stage3_wanted import wanted
 from harness.cli.options import json_option, setting_option
 from harness.errors import BadSetting, NoServerNamed
 from harness.openai_api.http import Endpoint
@@ -31,13 +32,21 @@ from harness.settings import Settings, environment_name, home, in_container, loa
 @setting_option("replay")
 @setting_option("run")
 @setting_option("against")
+@setting_option("server")
+@setting_option("faults")
+@setting_option("latency")
+@setting_option("config")
+@setting_option("global_bs")
+@setting_option("group_size")
+@setting_option("rollout_dp_size")
+@setting_option("in_flight")
 @click.option("--agent-args", help="keyword arguments for the agent's __init__, as a JSON object")
 @click.option("--base-url", "openai_base_url", help="the server, with /v1; default: the stack's")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="file with the server's key")
 @click.option("--here", is_flag=True, help="run in this Python rather than in the stack's dev container")
 @json_option
 def command(agent_args: str | None, api_key_file: Path | None, here: bool, **flags: Any) -> int:
-    """Check an agent in stages: 1 the server, 2 one run.
+    """Check an agent in stages: 1 the server, 2 one run, 3 many runs at once.
 
     Where the stack is up, the check runs in its dev container, as training will; else here, against --base-url.
 
@@ -52,7 +61,9 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
         code = _in_the_stack(settings, agent_args)
         if code is not None:
             return code
-    endpoint = _endpoint(settings, api_key_file)
+    folders = tuple(dict.fromkeys([Path.cwd(), settings.workspace]))
+    load = wanted(settings, folders)
+    endpoint = _endpoint(settings, api_key_file, stages)
     request = run.Request(
         stages=stages,
         endpoint=endpoint,
@@ -61,11 +72,12 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
         data=settings.data,
         seed=settings.seed,
         limits=Limits(run=settings.timeout, load=max(settings.timeout, 60.0)),
-        folders=tuple(dict.fromkeys([Path.cwd(), settings.workspace])),
+        folders=folders,
         arguments=run.parse_arguments(agent_args),
         record=settings.record,
         replay=settings.replay,
         run=settings.run,
+        load=load,
     )
     prepared = run.prepare(request)
     earlier = against.read(index.find(settings.runs_dir, settings.against)) if settings.against else None
@@ -103,8 +115,8 @@ def _stages(settings: Settings) -> tuple[int, ...]:
     return stages
 
 
-def _endpoint(settings: Settings, api_key_file: Path | None) -> Endpoint:
-    if settings.replay is not None:
+def _endpoint(settings: Settings, api_key_file: Path | None, stages: tuple[int, ...]) -> Endpoint:
+    if settings.replay is not None or (settings.server == "simulated" and stages == (3,)):
         return Endpoint("", "")  # nobody is asked
     if settings.openai_base_url is None:
         raise NoServerNamed("no server is named: OPENAI_BASE_URL isn't set")

@@ -12,7 +12,9 @@ from harness.stack.dev import execute
 from harness.stack.paths import into_container
 
 # What decides how a check goes; everything else the container knows better.
-_PASSED_ON = ("stage", "agent", "data", "seed", "timeout", "model", "record", "replay", "run", "against", "json_output")
+_LOAD = ("server", "faults", "latency", "config", "global_bs", "group_size", "rollout_dp_size", "in_flight")
+_TAPES = ("record", "replay", "run")
+_PASSED_ON = ("stage", "agent", "data", "seed", "timeout", "model", *_TAPES, *_LOAD, "against", "json_output")
 
 
 def delegate_check(settings: Settings, agent_args: str | None) -> int | None:
@@ -31,7 +33,7 @@ def delegate_check(settings: Settings, agent_args: str | None) -> int | None:
         arguments = ["harness", "check"] + (["--agent-args", agent_args] if agent_args else [])
         return execute(client, settings, arguments, environment=environment)
     except (StackDown, DockerMissing, DockerUnreachable):
-        if settings.openai_base_url or settings.replay is not None:
+        if settings.openai_base_url or settings.replay is not None or settings.server == "simulated":
             return None
         raise
 

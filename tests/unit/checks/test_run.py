@@ -123,7 +123,7 @@ def test_stages_are_read(text: str, wanted: tuple[int, ...]) -> None:
     assert run.parse_stages(text) == wanted
 
 
-@pytest.mark.parametrize("text", ["0", "5", "one", "1-2", "", ","])
+@pytest.mark.parametrize("text", ["0", "5", "one", "2-1", "1-", "1-9", "-2", "", ","])
 def test_unknown_stages_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         run.parse_stages(text)
