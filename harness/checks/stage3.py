@@ -161,7 +161,7 @@ def _batch(plan: Plan) -> list[Finding]:
         return []
     return [
         Finding(
-            id="data.batch",
+            id="load.data",
             title="data",
             status="warn",
             detail=f"{have} samples, {want} prompts in a rank's batch: samples are used more than once",
