@@ -58,7 +58,7 @@ shell: venv ## Open a shell in the dev container
 run: venv ## Run a command in the dev container and keep its output (CMD='python train.py' BACKGROUND=1)
 	@.venv/bin/harness run
 
-check: venv ## Check the server and an agent in stages (AGENT=file.py:Class DATA=file.jsonl STAGE=1,2)
+check: venv ## Check the server and an agent in stages (AGENT=file.py:Class DATA=file.jsonl STAGE=1-3 SERVER=simulated)
 	@.venv/bin/harness check
 
 lint: venv ## Say what will bite in training, from an agent's source and a configuration alone (AGENT= CONFIG=)

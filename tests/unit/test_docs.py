@@ -15,6 +15,7 @@ from harness import errors
 from harness.agent.contract import Kind
 from harness.checks.stage1_rules import SUBJECTS
 from harness.cli.main import INNER_VERBS, VERBS
+from harness.openai_api.simulated.faults import KINDS
 from harness.settings import environment_names
 
 CLONE = Path(__file__).parents[2]
@@ -154,6 +155,18 @@ def test_every_line_of_stage_2_is_explained() -> None:
     ids -= {"agent.load", "agent.import-failed", "run.end"}
     explained = section((CLONE / "docs/checks.md").read_text(), "Stage 2: one run of your agent")
     assert set(re.findall(r"`((?:run|agent|data)\.[a-z-]+)`", explained)) == ids
+
+
+def test_every_line_of_stage_3_is_explained() -> None:
+    source = "\n".join(path.read_text() for path in (CLONE / "harness/checks").glob("*.py"))
+    ids = set(re.findall(r'"(load\.[a-z-]+)"', source)) - {"load.json"}
+    explained = section((CLONE / "docs/checks.md").read_text(), "Stage 3: many runs at once")
+    assert set(re.findall(r"`(load\.[a-z-]+)` \|", explained)) == ids
+
+
+def test_every_fault_is_explained() -> None:
+    rows = list(table_rows(section((CLONE / "docs/checks.md").read_text(), "The simulated server")))[1:]
+    assert {name for row in rows for name in re.findall(r"`([a-z0-9-]+)`", row[0])} == {kind.name for kind in KINDS}
 
 
 def test_what_llamacpp_refuses_is_what_the_gateway_refuses() -> None:
