@@ -133,7 +133,7 @@ class Settings(BaseModel):
 
     _origins: dict[str, Origin] = PrivateAttr(default_factory=dict)
 
-    @field_validator("workspace", "requirements", "framework_src", "cache", "record", "replay", "dir")
+    @field_validator("workspace", "requirements", "framework_src", "cache", "dir")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         """Paths are taken from the clone, so that make and the harness read them alike wherever they are called."""
@@ -141,6 +141,14 @@ class Settings(BaseModel):
             return None if value is None else (home() / value.expanduser()).absolute()
         except RuntimeError:
             raise ValueError("no home folder of this user is known; set HOME") from None
+
+    @field_validator("record", "replay")
+    @classmethod
+    def _among_the_runs(cls, value: Path | None) -> Path | None:
+        """``runs/tape`` lies among the runs, wherever these are kept: on this machine, or in a container."""
+        if value is not None and value.parts[:1] == ("runs",):
+            return _runs_dir().joinpath(*value.parts[1:]).absolute()
+        return cls._absolute(value)
 
     @field_validator("project", "namespace")
     @classmethod
@@ -165,12 +173,16 @@ class Settings(BaseModel):
     @property
     def runs_dir(self) -> Path:
         """Where results are kept; ``RUNS`` is set in the containers, where the clone isn't."""
-        return Path(os.environ.get("RUNS") or home() / "runs")
+        return _runs_dir()
 
     @property
     def state_dir(self) -> Path:
         """What `up` keeps for itself in the clone: secrets, locks, logs of builds; one folder a Compose project."""
         return home() / ".drydock" / self.project
+
+
+def _runs_dir() -> Path:
+    return Path(os.environ.get("RUNS") or home() / "runs")
 
 
 def environment_name(field: str) -> str:

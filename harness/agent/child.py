@@ -200,13 +200,15 @@ class ReturnLine:
     """Notes the line at which a function returned, where no debugger is at work.
 
     A trace function that declines every frame but one costs a fraction of a microsecond for each call of a Python
-    function; one run beside a language model doesn't notice.
+    function; one run beside a language model doesn't notice. A debugger that begins during the run takes over.
     """
 
     def __init__(self, code: CodeType) -> None:
         self.line: int | None = None
         self._code = code
         self._active = False
+        self._frame: FrameType | None = None
+        self._settrace = sys.settrace
 
     def place(self) -> dict[str, Any] | None:
         """Where it returned; None where a debugger was at work."""
@@ -216,18 +218,31 @@ class ReturnLine:
 
     def __enter__(self) -> ReturnLine:
         if sys.gettrace() is None:
-            sys.settrace(self._calls)
+            self._settrace(self._calls)
             self._active = True
+            sys.settrace = self._give_way
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._active:
-            sys.settrace(None)
+            self._give_way(None)
+
+    def _give_way(self, function: Any) -> None:
+        """Somebody else traces from here on, and wants the lines that are of no interest to us."""
+        sys.settrace = self._settrace
+        self._active = False
+        if self._frame is not None:
+            self._frame.f_trace_lines = True
+            self._frame = None
+        if function is not None:
+            self.line = None
+        self._settrace(function)
 
     def _calls(self, frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG002
         if frame.f_code is not self._code:
             return None
         frame.f_trace_lines = False
+        self._frame = frame
         return self._within
 
     def _within(self, frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG002

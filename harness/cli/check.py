@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from harness.openai_api.http import Endpoint
 from harness.runs import Redactor, RunFolder, index, shown
 from harness.runs.environment import of_this_process, secrets_of
 from harness.settings import Settings, environment_name, home, in_container, load_settings
+
+_A_WEEK = 7 * 24 * 3600.0
 
 
 @click.command("check")
@@ -71,7 +74,7 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
         agent=settings.agent,
         data=settings.data,
         seed=settings.seed,
-        limits=Limits(run=settings.timeout, load=max(settings.timeout, 60.0)),
+        limits=_limits(settings),
         folders=folders,
         arguments=run.parse_arguments(agent_args),
         record=settings.record,
@@ -105,6 +108,13 @@ def _in_the_stack(settings: Settings, agent_args: str | None) -> int | None:
     except ImportError:
         return None
     return delegate_check(settings, agent_args)
+
+
+def _limits(settings: Settings) -> Limits:
+    if {"debugpy", "pydevd"} & set(sys.modules):
+        # Somebody steps through the agent: its process is debugged with ours, and nobody wants to be cut off there.
+        return Limits(run=_A_WEEK, load=_A_WEEK)
+    return Limits(run=settings.timeout, load=max(settings.timeout, 60.0))
 
 
 def _stages(settings: Settings) -> tuple[int, ...]:

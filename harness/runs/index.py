@@ -44,7 +44,8 @@ class Row:
 
 def rows(root: Path) -> list[Row]:
     """All runs, the newest first."""
-    return [_row(run) for run in listed(root)]
+    # A recording may lie among them; it is no run, and its name has no time.
+    return [_row(run) for run in listed(root) if _STAMP.match(run.path.name)]
 
 
 def write_page(root: Path) -> Path | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadSetting
-from harness.settings import Settings, environment_names, load_settings
+from harness.settings import Settings, environment_names, home, load_settings
 
 
 def test_a_flag_wins_over_the_environment_and_the_file(tmp_path: Path) -> None:
@@ -81,3 +81,19 @@ def test_a_relative_path_is_taken_from_the_clone(tmp_path: Path) -> None:
 
 def test_every_setting_says_what_it_is() -> None:
     assert all(Settings.model_fields[field].description for field in environment_names())
+
+
+@pytest.mark.parametrize("name", ["RECORD", "REPLAY"])
+def test_a_recording_among_the_runs_is_there_wherever_these_are(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNS", str(tmp_path))
+
+    def place(value: str) -> Path | None:
+        settings = load_settings(environ={name: value})
+        return settings.record if name == "RECORD" else settings.replay
+
+    assert place("runs/tape") == tmp_path / "tape"
+    assert place("/runs/tape") == Path("/runs/tape")
+    assert place("tapes/one") == home() / "tapes/one"
+    assert place("") is None

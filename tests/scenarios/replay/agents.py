@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import urllib.request
-from typing import Any
+from typing import Any, ClassVar
 
 
 def worth(text: str | None) -> float:
@@ -175,3 +175,44 @@ class Mixed:
         second = await asyncio.to_thread(by_urllib, data)
         third = await client.chat.completions.create(**ask(data))
         return worth(first.id + second + third.id)
+
+
+class Asks:
+    """Asks what the environment says."""
+
+    async def run(self, data: dict[str, Any], **kwargs: Any) -> float:
+        client = sdk(kwargs, http_client=kwargs["http_client"])
+        answer = await client.chat.completions.create(**ask(data, stop=os.environ.get("ASK", "recorded")))
+        return worth(answer.choices[0].message.content) * float(os.environ.get("FACTOR", "1"))
+
+
+class AsksForEver:
+    async def run(self, data: dict[str, Any], **kwargs: Any) -> float:
+        client = sdk(kwargs, http_client=kwargs["http_client"])
+        for number in range(10**9):
+            await client.chat.completions.create(**ask(data, seed=number))
+        return 0.0
+
+
+class Stepped:
+    """Is stepped through line by line, as a debugger does it, across its calls."""
+
+    async def run(self, data: dict[str, Any], **kwargs: Any) -> float:
+        import bdb
+
+        class Stepper(bdb.Bdb):
+            lines: ClassVar[list[int]] = []
+
+            def user_line(self, frame: Any) -> None:
+                if frame.f_code.co_name == "run":
+                    self.lines.append(frame.f_lineno)
+
+        client = sdk(kwargs, http_client=kwargs["http_client"])
+        stepper = Stepper()
+        stepper.set_trace()
+        first = await client.chat.completions.create(**ask(data, seed=1))
+        second = await client.chat.completions.create(**ask(data, seed=2))
+        stepper.set_quit()
+        sys.settrace(None)
+        print("stepped over", len(set(stepper.lines)), "lines")
+        return worth(first.id + second.id)

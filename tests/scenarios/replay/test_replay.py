@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.scenarios.checks.conftest import Checked, Checker
@@ -44,10 +46,113 @@ OUTSIDE = ["Aiohttp", "Urllib", "InASubprocess", "InAFork", "Mixed"]
 def test_a_run_is_replayed_with_the_same_reward(check: Checker, agent: str) -> None:
     recorded = record(check, agent)
     assert recorded.code == 0, str(recorded)
+    before = reward(recorded)
     for _ in range(2 if agent in ("Many", "Mixed") else 1):
         done = replay(check, agent)
         assert done.code == 0, str(done)
-        assert reward(done) == reward(recorded)
+        assert reward(done) == before
         assert done.findings["replay.reward"]["status"] == "pass", str(done)
         assert done.findings["replay.calls"]["status"] == "pass", str(done)
         assert len(json.loads(json.dumps(done.report["stages"]))) == 1
+
+
+def test_a_call_that_was_not_recorded_fails_with_the_difference(
+    check: Checker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert record(check, "Asks").code == 0
+    monkeypatch.setenv("ASK", "something else")
+    done = replay(check, "Asks")
+    assert done.code == 1
+    finding = done.findings["replay.calls"]
+    assert finding["status"] == "fail"
+    assert "nearest is call 1 of 1" in finding["detail"]
+    assert "stop: recorded “recorded”, asked “something else”" in done.stdout, str(done)
+    assert "BadRequestError" in done.findings["run.raises"]["detail"]
+
+
+def test_a_changed_reward_is_told(check: Checker, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = reward(record(check, "Asks"))["value"]
+    monkeypatch.setenv("FACTOR", "2")
+    done = replay(check, "Asks")
+    assert done.code == 0, str(done)
+    finding = done.findings["replay.reward"]
+    assert finding["status"] == "warn"
+    assert f"recorded was {before}" in finding["detail"], str(done)
+
+
+def test_one_of_many_runs_is_stepped_through(check: Checker) -> None:
+    before = reward(record(check, "Stepped"))
+    tape = check.folder / "tape"
+    # A recording of many runs, as stage 3 leaves it: this one is number 137 of them.
+    text = (tape / "run-00000.jsonl").read_text()
+    (tape / "run-00137.jsonl").write_text(text.replace('"run": 0', '"run": 137'))
+    (tape / "run-00000.jsonl").write_text("")
+    (check.folder / "data.jsonl").unlink()  # the sample comes from the recording
+    for _ in range(2):
+        done = replay(check, "Stepped", "--run", "137")
+        assert done.code == 0, str(done)
+        assert reward(done) == before
+        assert done.report["stages"][0]["figures"]["run"] == 137
+        lines = (done.folder / "stage2" / "stdout.txt").read_text()
+        assert lines.startswith("stepped over")
+        assert int(lines.split()[2]) >= 3
+    done = replay(check, "Stepped", "--run", "138")
+    assert done.code == 2
+    assert "has no run 138" in done.stderr
+
+
+def test_a_recording_whose_maker_was_killed_is_replayed_as_far_as_it_goes(check: Checker) -> None:
+    tape = check.folder / "tape"
+    running = check.start("--stage", "2", "--agent", f"{AGENTS}:AsksForEver", "--record", str(tape))
+    children: list[psutil.Process] = []
+    try:
+        while (tape / "run-00000.jsonl").stat().st_size < 20_000 if (tape / "run-00000.jsonl").is_file() else True:
+            assert running.poll() is None, running.communicate()
+            time.sleep(0.05)
+        children = psutil.Process(running.pid).children(recursive=True)
+    finally:
+        running.kill()
+        running.wait()
+        for child in children:
+            child.kill()
+    with (tape / "run-00000.jsonl").open("ab") as file:
+        file.write(b'{"call": {"run": 0, "numb')
+    done = replay(check, "AsksForEver")
+    assert done.code == 1
+    notes = done.findings["replay.recording"]["detail"]
+    assert "the last line of run-00000.jsonl is half-written and was left out" in notes
+    assert "breaks off before the run's end" in notes
+    assert done.findings["replay.calls"]["facts"]["replayed"] > 5
+
+
+def test_keys_are_not_in_a_recording(check: Checker) -> None:
+    record(check, "AnthropicSdk")
+    text = "".join(path.read_text() for path in (check.folder / "tape").iterdir())
+    assert check.model.key not in text
+    assert "drydock-run-" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--replay", "nowhere"), "is no recording"),
+        (("--record", "a", "--replay", "b"), "RECORD and REPLAY are both set"),
+        (("--run", "3"), "RUN=3 names a run of a recording, and none is named"),
+        (("--run", "-1", "--replay", "x"), "RUN=-1"),
+        (("--record", "."), "isn't empty"),
+    ],
+)
+def test_what_makes_no_sense_is_told_before_anything_runs(
+    check: Checker, arguments: tuple[str, ...], words: str
+) -> None:
+    done = run(check, "Asks", *arguments)
+    assert done.code == 2, str(done)
+    assert words in done.stderr
+    assert not any("chat" in path for path, _ in check.model.requests)
+
+
+def test_with_a_recording_no_server_needs_to_be_named(check: Checker) -> None:
+    record(check, "Asks")
+    done = check("--agent", f"{AGENTS}:Asks", "--replay", str(check.folder / "tape"), OPENAI_BASE_URL="")
+    assert done.code == 0, str(done)
+    assert "Stage 1" not in done.stdout

@@ -25,11 +25,13 @@ def test_every_run_has_a_row(tmp_path: Path) -> None:
     run(tmp_path, "check", result, "report.html")
     run(tmp_path, "up", {"verb": "up", "exit_code": 0})
     run(tmp_path, "hang-dump", None)
+    (tmp_path / "tape").mkdir()
     rows = {row.verb: row for row in index.rows(tmp_path)}
     assert (rows["check"].outcome, rows["check"].about) == ("failed", "a.py:A, 2 fail")
     assert (rows["check"].when, rows["check"].page) == ("2026-03-01 12:00:00", "report.html")
     assert (rows["up"].outcome, rows["up"].page) == ("ok", "")
     assert rows["hang-dump"].outcome == "unfinished"
+    assert len(rows) == 3
 
 
 def test_the_page_leads_to_the_runs_and_shows_foreign_text_as_text(tmp_path: Path) -> None:
