@@ -93,6 +93,21 @@ def of_frame(frame: FrameType | None) -> list[Frame]:
     return [item for item in reversed(found) if not item.file.startswith(_HARNESS)]
 
 
+def own_caller() -> dict[str, Any] | None:
+    """The innermost line of the user's on the stack of whoever calls; None where there is none on it."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if _known_own(frame.f_code.co_filename):
+            return frame_at(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name).as_dict()
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _known_own(file: str) -> bool:
+    return is_own(file)
+
+
 def await_chain(awaitable: Any) -> list[Frame]:
     """What a suspended coroutine waits in, outermost first.
 

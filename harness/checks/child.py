@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from harness.agent import child
+from harness.agent import child, frames
 from harness.openai_api.calls import Call
 from harness.openai_api.observer import Observer
 from harness.openai_api.recording.clean import clean_request
@@ -31,7 +31,7 @@ def watcher(channel: child.Channel) -> child.Watcher:
 
     parts = urlsplit(os.environ.get("OPENAI_BASE_URL", ""))
     origin = f"{parts.scheme}://{parts.netloc}"
-    observer = Observer(say, ours=origin)
+    observer = Observer(say, ours=origin, caller=frames.own_caller)
     folder = os.environ.pop(REPLAY, "")
     if not folder:
         return observer

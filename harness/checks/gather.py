@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,25 @@ class Gathered:
 
     @property
     def generations(self) -> list[Call]:
-        """The calls that asked a model to generate."""
-        return [call for call in self.calls if call.is_generation]
+        """The calls that asked a model to generate, with the lines that made them where the observer saw those."""
+        made = [call for call in self.calls if call.is_generation]
+        return with_callers(made, [c for origin, c in self.seen if origin == self.proxy_origin and c.is_generation])
+
+
+def with_callers(made: Sequence[Call], seen: Sequence[Call]) -> list[Call]:
+    """The calls that came over the wire, with the lines that the observer inside the process noted for them."""
+    if len(made) == len(seen):
+        return [replace(call, caller=other.caller) for call, other in zip(made, seen, strict=True)]
+    by_id: dict[str, list[Call]] = {}
+    for other in seen:
+        if other.reply is not None and other.reply.id:
+            by_id.setdefault(other.reply.id, []).append(other)
+    return [
+        replace(call, caller=others[0].caller)
+        if call.reply is not None and len(others := by_id.get(call.reply.id, [])) == 1
+        else call
+        for call in made
+    ]
 
 
 async def run_once(

@@ -13,6 +13,8 @@ from harness.agent.source import AgentSource
 from harness.checks import replay_rules, samples, stage2_rules
 from harness.checks.findings import Finding, StageResult
 from harness.checks.gather import Gathered, run_once
+from harness.checks.lint import catalogue, program
+from harness.checks.lint import seen as lint_seen
 from harness.checks.tapes import Tapes
 from harness.openai_api.http import Endpoint
 from harness.openai_api.recording.store import RecordedRun
@@ -63,7 +65,7 @@ def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda 
     if plan.recorded is not None:
         tell(f"run {plan.recorded.run} of the recording")
         gathered = _once(plan, plan.recorded.sample, endpoint, plan.recorded.run, tell)
-        findings = [*stage2_rules.judge(gathered, plan.agent), *replay_rules.judge(gathered, plan.recorded)]
+        findings = [*_judge(gathered, plan), *replay_rules.judge(gathered, plan.recorded)]
         figures = {"run": plan.recorded.run, "sample": plan.recorded.sample, **stage2_rules.figures(gathered)}
         return Done(_result(f"{title}, replayed", findings, figures, gathered), gathered, None)
     assert plan.data is not None
@@ -75,9 +77,20 @@ def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda 
     sample = plan.data.sample(index)
     tell(f"sample of line {sample.line}, SEED={seed}")
     gathered = _once(plan, sample.data, endpoint, 0, tell)
-    findings += stage2_rules.judge(gathered, plan.agent)
+    findings += _judge(gathered, plan)
     figures = {"seed": seed, "line": sample.line, "sample": sample.data, **stage2_rules.figures(gathered)}
     return Done(_result(title, findings, figures, gathered), gathered, seed)
+
+
+def _judge(gathered: Gathered, plan: Plan) -> list[Finding]:
+    """What the run shows, and beside it what the source says."""
+    source = program.read(plan.agent)
+    findings = stage2_rules.judge(gathered, plan.agent)
+    findings += lint_seen.judge(gathered.generations, source)
+    if source is None:
+        return findings
+    linted = catalogue.lint(source)
+    return [*catalogue.merge(findings, linted.findings), catalogue.summary(linted)]
 
 
 def _once(plan: Plan, sample: Mapping[str, Any], endpoint: Endpoint, run: int, tell: Callable[[str], None]) -> Gathered:

@@ -13,6 +13,7 @@ from harness.agent.source import AgentSource
 from harness.checks.end_rules import ended, loaded
 from harness.checks.findings import Finding, Place
 from harness.checks.gather import Gathered
+from harness.checks.lint.seen import place_of
 from harness.checks.reward_rules import reward
 from harness.checks.samples import DataSet
 from harness.openai_api.calls import Call
@@ -88,6 +89,7 @@ def calls(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
             detail=f"{summary}; {len(failed)} failed: {_call_problem(first)}",
             consequence="A failed call is retried by the SDK or lost; either costs time in every run.",
             mend=_path_hint(first),
+            place=place_of(first.caller),
             facts={"calls": len(made), "failed": len(failed)},
         )
     return Finding(
@@ -262,6 +264,8 @@ def _call_problem(call: Call) -> str:
 def _path_hint(call: Call) -> str:
     if call.status == 404 and "/v1/v1/" in call.path:
         return "the base URL ends in /v1 already: don't append it (Anthropic's SDK appends it by itself)"
+    if call.status == 404 and not call.path.startswith("/v1/"):
+        return "/v1 is missing: take base_url as it comes; it ends in /v1"
     return ""
 
 

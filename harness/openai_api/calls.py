@@ -41,6 +41,7 @@ class Call:
         started: seconds after the run began.
         seconds: to the last byte.
         first_token_seconds: to the first output of the model, for streams.
+        caller: the line that made it, where an observer was told how to find that.
         reply: what the model answered; None where the route isn't one of a model's or the call failed.
         request: the request's body.
         response: the answer's body, or its events' data for a stream.
@@ -63,6 +64,7 @@ class Call:
     abandoned: bool = False
     request: Any = field(default=None, repr=False)
     response: Any = field(default=None, repr=False)
+    caller: dict[str, Any] | None = None
 
     @property
     def ok(self) -> bool:

@@ -8,6 +8,7 @@ would not: it would switch off the proxies of the environment, and miss those ow
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import functools
 import importlib
 import importlib.util
@@ -38,6 +39,7 @@ class Watched:
     def __init__(self, reader: Reader, origin: str, done: Callable[[Watched], None]) -> None:
         self.reader = reader
         self.origin = origin
+        self.caller: dict[str, Any] | None = None
         self._done = done
         self._finished = False
 
@@ -57,10 +59,14 @@ class Observer:
     Args:
         take: gets each finished call and the origin (scheme, host, port) it went to.
         ours: origin of our own port, whose calls are marked with their run.
+        caller: says which line makes the call that is just being made; called on the stack of that call.
     """
 
-    def __init__(self, take: Take, *, ours: str = "") -> None:
+    def __init__(
+        self, take: Take, *, ours: str = "", caller: Callable[[], dict[str, Any] | None] | None = None
+    ) -> None:
         self._take = take
+        self._caller = caller
         self._ours = ours
         self._process = os.getpid()
         self._began = time.monotonic()
@@ -127,12 +133,14 @@ class Observer:
         if origin == self._ours:
             request.headers[RUN_HEADER] = f"{run}{'' if os.getpid() == self._process else FORKED}"
         watched = Watched(reader, origin, self._done)
+        if self._caller is not None:
+            watched.caller = self._caller()
         self._open.add(watched)
         return watched
 
     def _done(self, watched: Watched) -> None:
         self._open.discard(watched)
-        self._take(watched.reader.call(), watched.origin)
+        self._take(dataclasses.replace(watched.reader.call(), caller=watched.caller), watched.origin)
 
 
 def _answered(watched: Watched, response: Any, *, streaming: bool) -> bool:

@@ -13,10 +13,12 @@ import pytest
 from gateway.refusals import TABLES
 from harness import errors
 from harness.agent.contract import Kind
+from harness.checks.lint import areal_rules, catalogue, verl_rules
 from harness.checks.stage1_rules import SUBJECTS
 from harness.cli.main import INNER_VERBS, VERBS
 from harness.openai_api.simulated.faults import KINDS
 from harness.settings import environment_names
+from tests.support import wrong_examples
 
 CLONE = Path(__file__).parents[2]
 PAGES = sorted(
@@ -167,6 +169,14 @@ def test_every_line_of_stage_3_is_explained() -> None:
 def test_every_fault_is_explained() -> None:
     rows = list(table_rows(section((CLONE / "docs/checks.md").read_text(), "The simulated server")))[1:]
     assert {name for row in rows for name in re.findall(r"`([a-z0-9-]+)`", row[0])} == {kind.name for kind in KINDS}
+
+
+def test_every_rule_of_the_lint_is_explained_and_has_an_example() -> None:
+    rules = {rule.id: rule.title for rule in [*catalogue.RULES, *areal_rules.RULES, *verl_rules.RULES]}
+    explained = set(re.findall(r"`(lint\.[a-z0-9-]+)`", section((CLONE / "docs/checks.md").read_text(), "The lint")))
+    assert explained - {"lint.source", "lint.config"} == set(rules)
+    shown = {id_ for row in wrong_examples.rows() for id_ in row.ids}
+    assert set(rules) - shown == {"lint.history-template"}  # that takes a real model's template
 
 
 def test_what_llamacpp_refuses_is_what_the_gateway_refuses() -> None:

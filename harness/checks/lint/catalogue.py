@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.checks.findings import Finding
-from harness.checks.lint import call_rules, client_rules, contract_rules, loop_rules, reward_rules
+from harness.checks.lint import call_rules, client_rules, contract_rules, history, loop_rules, reward_rules
 from harness.checks.lint.names import Names
 from harness.checks.lint.program import Program
 from harness.checks.lint.rule import Rule
@@ -17,6 +17,7 @@ RULES: tuple[Rule, ...] = (
     *client_rules.RULES,
     *call_rules.RULES,
     *loop_rules.RULES,
+    *history.RULES,
 )
 
 
@@ -57,7 +58,10 @@ def is_ignored(program: Program, code: str, file: str, line: int, end_line: int 
     return module is not None and module.ignores(code, line, end_line)
 
 
-def summary(linted: Linted, rules: int = len(RULES)) -> Finding:
+SOURCE_RULES = sum(rule.find is not None for rule in RULES)
+
+
+def summary(linted: Linted, rules: int = SOURCE_RULES) -> Finding:
     """The line that says that nothing was found, or how much was looked at."""
     files = f"{linted.files} file{'' if linted.files == 1 else 's'}"
     passed_over = f", {linted.ignored} ignored by comments" if linted.ignored else ""
@@ -84,6 +88,7 @@ def merge(seen: Sequence[Finding], linted: Iterable[Finding]) -> list[Finding]:
             merged.append(finding)
             continue
         for number, one in enumerate(merged):
-            if one.id in shown_as and one.place is None and not one.stack:
+            # A literal's own line says more than that of the call it is in.
+            if one.id in shown_as and (one.id == finding.id or (one.place is None and not one.stack)):
                 merged[number] = one.model_copy(update={"place": finding.place})
     return merged

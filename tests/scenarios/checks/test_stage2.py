@@ -38,7 +38,9 @@ def test_an_agent_that_is_right_passes_and_each_of_its_calls_is_seen(
 ) -> None:
     done = check.agent(agent)
     assert done.code == 0, str(done)
-    assert {finding["status"] for finding in done.findings.values()} == {"pass"}
+    wrong = {id_ for id_, finding in done.findings.items() if finding["status"] != "pass"}
+    # It works; that a client of its own costs 20 ms a run is worth a word.
+    assert wrong == ({"lint.new-client-per-run"} if agent == "OwnClientFromTheEnvironment" else set())
     (stage,) = done.report["stages"]
     assert stage["figures"]["calls"] == calls
     assert stage["figures"]["completion_tokens"] == 4 * calls
