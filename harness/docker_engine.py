@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,6 +133,7 @@ class Container:
     clone: str = ""  # the folder of the Compose file that it was made from
     project: str = ""  # of Compose; "" where it has nothing to do with it
     hostname: str = ""  # what its processes take their machine's name to be
+    networks: tuple[str, ...] = ("",)  # ids; "" where the engine hasn't decided yet
 
     @property
     def running(self) -> bool:
@@ -146,6 +147,12 @@ def containers(client: docker.DockerClient, project: str) -> list[Container]:
         return []
     with ThreadPoolExecutor(max_workers=8) as pool:
         return sorted(pool.map(_read_container, found), key=lambda c: (c.service, c.name))
+
+
+def cut_off(client: docker.DockerClient, containers: Iterable[Container]) -> list[Container]:
+    """Those that are on no network, or on one that has been removed: no start or restart brings them back onto one."""
+    there = {network.id for network in client.networks.list()}
+    return [one for one in containers if not one.networks or any(id and id not in there for id in one.networks)]
 
 
 def all_containers(client: docker.DockerClient) -> list[Container]:
@@ -175,6 +182,7 @@ def _read_container(found: Any, look_inside: bool = True) -> Container:
         stopped_processes=_stopped_processes(found) if running and look_inside else (),
         project=attrs["Config"]["Labels"].get(PROJECT_LABEL, ""),
         hostname=attrs["Config"].get("Hostname") or "",
+        networks=tuple(one.get("NetworkID", "") for one in attrs["NetworkSettings"].get("Networks", {}).values()),
     )
 
 
@@ -275,7 +283,7 @@ class Compose:
     def stream(self, *arguments: str) -> Iterator[str]:
         """Run and yield each line of its output as it comes; raises ComposeFailed at the end like run()."""
         with subprocess.Popen(
-            self.command(*arguments),
+            self.command("--progress", "plain", *arguments),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -351,6 +351,9 @@ class ComposeFailed(StackError):
         logs: the last lines of its output.
     """
 
+    consequence = "The containers are as it left them."
+    mend = "make down up   # makes them anew; make doctor looks for the cause"
+
     def __init__(self, what: str, *, consequence: str = "", mend: str = "", logs: str = "") -> None:
         super().__init__(what, consequence=consequence, mend=mend)
         self.logs = logs

@@ -155,6 +155,9 @@ class Settings(BaseModel):
     def _plain_name(cls, value: str) -> str:
         if not value or not all(c.isascii() and (c.islower() or c.isdigit() or c in "-_") for c in value):
             raise ValueError("small letters, digits, - and _ only")
+        # Docker wants both of the names that begin with it, and 63 characters are the most that a network name takes.
+        if value[0] in "-_" or len(value) > 40:
+            raise ValueError("40 characters at most, the first a letter or a digit")
         return value
 
     def origin(self, name: str) -> Origin:
@@ -241,16 +244,23 @@ def _read_env_file(path: Path) -> dict[str, str]:
     """``NAME=value`` lines; ``#`` opens a comment line; one pair of quotes around a value is taken off."""
     if not path.is_file():
         return {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise BadSetting(f"{path} can't be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        number = error.object[: error.start].count(b"\n") + 1
+        raise BadSetting(f"{path.name}, line {number}: not UTF-8") from None
     known = set(environment_names().values())
     values: dict[str, str] = {}
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, text in enumerate(lines, start=1):
         stripped = text.strip()
         if not stripped or stripped.startswith("#"):
             continue
         name, equals, value = stripped.partition("=")
         name = name.strip().removeprefix("export ").strip()
         if not equals or name not in known:
-            reason = f"{name} is no setting" if equals else "not NAME=value"
+            reason = f"{name} is no setting" if equals and name else "not NAME=value"
             raise BadSetting(f"{path.name}, line {number}: {reason}")
         value = value.strip()
         if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":

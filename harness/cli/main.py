@@ -15,8 +15,8 @@ from pathlib import Path
 import click
 
 from harness import __version__, console
-from harness.errors import DrydockError, Interrupted
-from harness.settings import home
+from harness.errors import BadSetting, DrydockError, Interrupted, UsageError
+from harness.settings import home, load_settings
 
 # Verb to its module in this folder and its line in the help, in the order in which people meet them.
 VERBS: dict[str, tuple[str, str]] = {
@@ -77,7 +77,7 @@ def run(arguments: list[str]) -> int:
 
     With ``--json`` an error is one JSON document on standard output as well, so that machines need not read prose.
     """
-    as_json = "--json" in arguments or os.environ.get("JSON", "") not in ("", "0")
+    as_json = _as_json(arguments)
     if as_json:
         console.to_stderr()
 
@@ -93,11 +93,10 @@ def run(arguments: list[str]) -> int:
     except DrydockError as error:
         return say(error)
     except click.ClickException as error:
-        error.show()
-        return 2
+        context = getattr(error, "ctx", None)
+        return say(UsageError(error.format_message(), mend=f"{context.command_path if context else 'harness'} --help"))
     except (KeyboardInterrupt, click.Abort):
-        console.show_error(Interrupted("Stopped by Ctrl-C.", mend="make status   # shows what is running"))
-        return Interrupted.exit_code
+        return say(Interrupted("Stopped by Ctrl-C.", mend="make status   # shows what is running"))
     except BrokenPipeError:
         # Somebody's `| head` has seen enough. Python would complain once more at exit when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -107,14 +106,23 @@ def run(arguments: list[str]) -> int:
             return say(broken_off)
         path = _keep_traceback(arguments)
         where = f"The traceback is in {path}." if path else traceback.format_exc()
-        console.show_error(
+        return say(
             DrydockError(
                 f"Drydock itself failed: {type(error).__name__}: {error}",
                 consequence=where,
                 mend="make doctor   # and please report it with that file",
             )
         )
-        return 1
+
+
+def _as_json(arguments: list[str]) -> bool:
+    """Whether one JSON document is wanted, by flag, environment or file; settings that can't be read decide nothing."""
+    if "--json" in arguments:
+        return True
+    try:
+        return load_settings().json_output
+    except BadSetting:
+        return os.environ.get("JSON", "") not in ("", "0")
 
 
 def _of_docker(error: Exception) -> DrydockError | None:

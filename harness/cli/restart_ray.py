@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from harness import console
+from harness.cli.options import json_option
 from harness.settings import load_settings
 from harness.stack import guard
 from harness.stack.ray import restart
@@ -13,12 +16,20 @@ from harness.stack.up import wait_ready
 
 
 @click.command("restart-ray")
-def command() -> None:
+@json_option
+def command(**flags: Any) -> None:
     """Restart Ray's head and workers; tasks and actors in them are lost, other clusters are not touched."""
-    settings = load_settings()
+    settings = load_settings(flags)
     client = guard.docker_fit()
     with guard.only_one(settings):
         restarted = restart(client, settings)
         plan, _ = recall(settings)
-        wait_ready(client, plan)
+        services = wait_ready(client, plan)
+    if settings.json_output:
+        console.emit_json(
+            {
+                "restarted": [container.name for container in restarted],
+                "services": [service.as_dict() for service in services],
+            }
+        )
     console.ok(f"Ray restarted ({len(restarted)} container{'s' * (len(restarted) > 1)}); `dev` has joined again")

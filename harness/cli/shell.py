@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from harness.errors import UsageError
 from harness.settings import load_settings
 from harness.stack import guard
 from harness.stack.dev import execute
@@ -14,4 +15,6 @@ from harness.stack.dev import execute
 def command(ctx: click.Context) -> None:
     """Open a shell in `dev`, with the server's and the cluster's addresses and keys set."""
     settings = load_settings()
+    if settings.json_output:
+        raise UsageError("A shell has no answer in JSON.", mend="make shell JSON=")
     ctx.exit(execute(guard.docker_fit(), settings, ["bash"]))

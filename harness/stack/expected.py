@@ -28,5 +28,5 @@ class Expected:
         """A key by its file's name, "" where it isn't there."""
         try:
             return Path(self.keys, name).read_text(encoding="utf-8").strip()
-        except OSError:
+        except (OSError, ValueError):  # not there, or no text
             return ""

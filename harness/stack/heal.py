@@ -19,7 +19,8 @@ STOP_SECONDS = 3
 def heal(client: Any, settings: Settings, services: list[Service]) -> list[str]:
     """Get every broken service out of the way of ``docker compose up``; returns the names of those healed.
 
-    A dead container is started again by Compose; one that is paused goes on; one that hangs is ended here.
+    A dead container is started again by Compose; one that is paused goes on; one that hangs is ended here; one whose
+    network is gone is removed, for Compose would only start it and fail.
     """
     broken = [s for s in services if s.condition in ("exited", "paused", "stopped", "unhealthy") and s.expected]
     for service in broken:
@@ -35,6 +36,8 @@ def heal(client: Any, settings: Settings, services: list[Service]) -> list[str]:
                 found.unpause()
             elif container.running:
                 found.stop(timeout=STOP_SECONDS)
+    for container in docker_engine.cut_off(client, [one for service in services for one in service.containers]):
+        client.containers.get(container.id).remove(force=True)
     return [service.name for service in broken]
 
 

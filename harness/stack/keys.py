@@ -58,7 +58,7 @@ def _generated(path: Path) -> str:
 def _read(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8").strip() or None
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 

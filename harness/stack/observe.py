@@ -96,6 +96,8 @@ def judge(name: str, expected: int, containers: tuple[Container, ...], answer: A
         if container.stopped_processes:
             count = len(container.stopped_processes)
             return service("stopped", f"{count} process{'es' * (count > 1)} stopped by a signal (SIGSTOP)")
+        if not container.networks:
+            return service("unhealthy", "on no network any more")
     if answer is None:
         return service("ok", "running")
     if answer.ok:

@@ -19,6 +19,8 @@ def write_record(plan: Plan, served: ModelFiles | None, names: tuple[str, ...]) 
     settings = plan.settings
     if any(settings.origin(field) == "flag" for field in type(settings).model_fields):
         return  # flags aren't part of a record; the next plain `up` is asked something else
+    if settings.json_output:
+        return  # the short way has no answer in JSON
     variables = list(environment_names().values())
     Record(
         names=variables,

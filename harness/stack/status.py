@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from harness.settings import Settings, environment_name
 from harness.stack import observe
 from harness.stack.already import fine
@@ -62,11 +64,7 @@ def remember(plan: Plan, names: tuple[str, ...]) -> None:
 
 def asked_before(settings: Settings) -> dict[str, str]:
     """What the last `up` was given, by the settings' environment names; secrets are not kept, so none are here."""
-    try:
-        old = json.loads((settings.state_dir / "up.json").read_text(encoding="utf-8"))["settings"]
-    except (OSError, ValueError, KeyError):
-        return {}
-    return {environment_name(field): value for field, value in old.items() if field in type(settings).model_fields}
+    return {environment_name(field): value for field, value in _kept(settings)[0].items()}
 
 
 def gone_back(settings: Settings) -> dict[str, str]:
@@ -83,15 +81,25 @@ def gone_back(settings: Settings) -> dict[str, str]:
 
 def recall(settings: Settings) -> tuple[Plan, tuple[str, ...]]:
     """The plan of the last `up`, and the names its server answers to."""
+    given, names = _kept(settings)
+    old = {name: value for name, value in given.items() if name in _RECALLED}
+    mine = {name: getattr(settings, name) for name in settings.model_fields_set}
+    try:
+        # A stack of one engine can't be asked for another's services: its engine and all that goes with it is kept.
+        merged = Settings(**{**mine, **old})
+    except ValidationError:
+        return make_plan(settings), (settings.model,)
+    return make_plan(merged), names
+
+
+def _kept(settings: Settings) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What :func:`remember` wrote: settings by field, and names; none where it can't be read or is no such thing."""
     try:
         kept = json.loads((settings.state_dir / "up.json").read_text(encoding="utf-8"))
-        old = {name: value for name, value in kept["settings"].items() if name in _RECALLED}
-    except (OSError, ValueError, KeyError):
-        return make_plan(settings), (settings.model,)
-    mine = {name: getattr(settings, name) for name in settings.model_fields_set}
-    # A stack of one engine can't be asked for another's services: its engine and all that goes with it is kept.
-    merged = Settings(**{**mine, **old})
-    return make_plan(merged), tuple(kept["names"])
+        given = {name: str(value) for name, value in kept["settings"].items() if name in type(settings).model_fields}
+        return given, tuple(map(str, kept["names"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}, (settings.model,)
 
 
 _SECRET = frozenset({"openai_api_key", "hf_token"})

@@ -121,7 +121,7 @@ def _apply(
     # Written last, so that an `up` that was cut short is not taken for a finished one.
     _stamp_file(settings).unlink(missing_ok=True)
     with console.step("containers") as step:
-        for text in compose.stream("--progress", "plain", "up", "--detach", "--no-build", "--pull", "never"):
+        for text in compose.stream("up", "--detach", "--no-build", "--pull", "never"):
             step.update(text.strip())
     _stamp_file(settings).write_text(stamp, encoding="utf-8")
     remember(plan, names)
@@ -234,7 +234,7 @@ def _stamp_file(settings: Settings) -> Path:
 def _applied(settings: Settings) -> str:
     try:
         return _stamp_file(settings).read_text(encoding="utf-8")
-    except OSError:
+    except (OSError, ValueError):
         return ""
 
 

@@ -40,6 +40,9 @@ def test_an_empty_value_means_the_default() -> None:
         ("PORT", "70000", "65535"),
         ("WORKERS", "-1", "greater than or equal to 0"),
         ("PROJECT", "My Project", "small letters"),
+        ("PROJECT", "_mine", "a letter or a digit"),
+        ("NAMESPACE", "-x", "a letter or a digit"),
+        ("PROJECT", "x" * 41, "40 characters"),
         ("JSON", "perhaps", "boolean"),
     ],
 )
@@ -52,10 +55,16 @@ def test_a_bad_value_names_the_setting_its_origin_and_the_reason(name: str, valu
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("MODEL\n", "line 1: not NAME=value"), ("# x\nMODLE=a\n", "line 2: MODLE is no setting")]
+    ("text", "reason"),
+    [
+        (b"MODEL\n", "line 1: not NAME=value"),
+        (b"=5\n", "line 1: not NAME=value"),
+        (b"# x\nMODLE=a\n", "line 2: MODLE is no setting"),
+        (b"MODEL=a\nDATA=\xff\xfe\n", "line 2: not UTF-8"),
+    ],
 )
-def test_a_bad_line_of_the_file_is_named(tmp_path: Path, text: str, reason: str) -> None:
-    (tmp_path / "drydock.env").write_text(text)
+def test_a_bad_line_of_the_file_is_named(tmp_path: Path, text: bytes, reason: str) -> None:
+    (tmp_path / "drydock.env").write_bytes(text)
     with pytest.raises(BadSetting, match=reason):
         load_settings(environ={})
 

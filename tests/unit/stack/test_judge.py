@@ -40,6 +40,7 @@ SILENT = Answer(False, "no answer on port 8080: timed out")
         ({"status": "exited", "exit_code": 137, "oom_killed": True}, SILENT, "exited", "out of memory"),
         ({"status": "paused"}, SILENT, "paused", "docker pause"),
         ({"status": "created"}, SILENT, "created", "not started"),
+        ({"networks": ()}, GOOD, "unhealthy", "on no network"),
         ({"stopped_processes": ("7 llama",)}, SILENT, "stopped", "1 process stopped"),
         ({"stopped_processes": ("7 llama", "8 x")}, GOOD, "stopped", "2 processes stopped"),
     ],
