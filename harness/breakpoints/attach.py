@@ -46,6 +46,17 @@ def listening(line: Paused) -> Paused:
     return replace(line, worker=with_debugger(line.worker))
 
 
+def connected(worker: Worker) -> Session:
+    """A connection to a worker's debugger, by which an expression can be broken off."""
+    session = Session.connect(worker.ip, worker.debugger_port)
+    session.interrupt = lambda ident: _interrupt(worker, ident)
+    return session
+
+
+def _interrupt(worker: Worker, ident: int) -> None:
+    ask.ask(worker.ip, worker.pid, {"ask": "interrupt", "ident": ident})
+
+
 def held(line: Paused) -> Held:
     """Attach to one; waits for its stop if it waits for us.
 
@@ -53,7 +64,7 @@ def held(line: Paused) -> Held:
         DebuggerError: see Session.
     """
     worker = with_debugger(line.worker)
-    session = Session.connect(worker.ip, worker.debugger_port)
+    session = connected(worker)
     try:
         session.attach(timeout=FIRST_STOP_SECONDS)
         if line.state == "waits":

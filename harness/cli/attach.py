@@ -9,9 +9,9 @@ import click
 from harness import console
 from harness.breakpoints import attach, launch
 from harness.breakpoints.now import meant, paused_now
+from harness.cli.delegated import hand_on
 from harness.cli.options import json_option, setting_option
 from harness.settings import load_settings
-from harness.stack.delegate import delegate
 
 PASSED_ON = ("session", "pid", "tui", "json_output")
 
@@ -29,9 +29,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
     worker.
     """
     settings = load_settings(flags)
-    code = delegate(settings, "attach", PASSED_ON)
-    if code is not None:
-        ctx.exit(code)
+    hand_on(ctx, settings, "attach", PASSED_ON)
     line = meant(settings, settings.session, settings.pid)
     if settings.tui:
         attach.terminal(line, lambda number: meant(settings, number))

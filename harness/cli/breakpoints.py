@@ -9,9 +9,9 @@ import click
 from harness import console
 from harness.breakpoints import show, watch
 from harness.breakpoints.now import paused_now
+from harness.cli.delegated import hand_on
 from harness.cli.options import json_option, setting_option
 from harness.settings import load_settings
-from harness.stack.delegate import delegate
 
 
 @click.command("breakpoints")
@@ -24,9 +24,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
     WATCH=1 goes on and tells of each new one until Ctrl-C.
     """
     settings = load_settings(flags)
-    code = delegate(settings, "breakpoints", ("watch", "json_output"))
-    if code is not None:
-        ctx.exit(code)
+    hand_on(ctx, settings, "breakpoints", ("watch", "json_output"))
     if settings.watch:
         watch.forever(settings)
     found = paused_now(settings)

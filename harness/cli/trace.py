@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from harness.breakpoints import tracing
+from harness.cli.delegated import hand_on
 from harness.cli.options import json_option, setting_option
 from harness.settings import load_settings
-from harness.stack.delegate import delegate
 
 PASSED_ON = ("at", "condition", "log", "hits", "actor", "role", "pid", "timeout", "json_output")
 
@@ -31,5 +31,5 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
     Each hit is a line of JSON on standard output. Exit code 1: fewer than N came within TIMEOUT seconds.
     """
     settings = load_settings(flags)
-    code = delegate(settings, "trace", PASSED_ON)
-    ctx.exit(tracing.run(settings) if code is None else code)
+    hand_on(ctx, settings, "trace", PASSED_ON)
+    ctx.exit(tracing.run(settings))

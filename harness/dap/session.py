@@ -18,6 +18,7 @@ from harness.dap.model import Breakpoint, Frame, Stop, Variable
 from harness.errors import DebuggerBusy, DebuggerGone, DebuggerRefused, DebuggerSilent
 
 REQUEST_SECONDS = 10.0
+INTERRUPT_SECONDS = 5.0
 # Exceptions that nobody catches; without this filter a post-mortem attaches and never stops.
 UNCAUGHT = ("uncaught",)
 
@@ -31,6 +32,9 @@ class Session:
     def __init__(self, connection: socket.socket, name: str) -> None:
         self.name = name
         self.output: list[str] = []
+        # Raises KeyboardInterrupt in a thread of the process, by Python's number of it. debugpy can't, for the thread
+        # that would have to is the one that is busy.
+        self.interrupt: Callable[[int], None] | None = None
         self.on_event: Callable[[str, dict[str, Any]], None] | None = None
         self._connection = connection
         self._numbers = itertools.count(1)
@@ -147,6 +151,8 @@ class Session:
         except FutureTimeout:
             raise DebuggerSilent(f"{self.name} gave no answer to `{command}` within {timeout:g} s.") from None
         if not message.get("success"):
+            if "already being debugged" in str(message.get("message")):
+                raise DebuggerBusy(f"Another debugger is attached to the process behind {self.name}.")
             raise DebuggerRefused(str(message.get("message") or f"`{command}` was refused."))
         body: dict[str, Any] = message.get("body") or {}
         return body
@@ -277,8 +283,8 @@ class Session:
                 f"`{expression[:80]}` took longer than {timeout:g} s.",
                 consequence="It was broken off; the worker is as it was."
                 if broken_off
-                else "It still runs in the worker, in code that can't be broken off.",
-                mend="continue, or detach: the worker goes on when it is done" if not broken_off else "",
+                else "It still runs there, and nothing can make it stop.",
+                mend="" if broken_off else "wait, or detach: the worker goes on when it is done",
             ) from None
         return str(body.get("result", ""))
 
@@ -295,13 +301,12 @@ class Session:
         return self._idents[frame]
 
     def _break_off(self, ident: int, answer: Future[dict[str, Any]]) -> bool:
-        raising = "__import__('ctypes').pythonapi.PyThreadState_SetAsyncExc"
-        kind = f"__import__('ctypes').c_ulong({ident}), __import__('ctypes').py_object(KeyboardInterrupt)"
+        if self.interrupt is None:
+            return False
         try:
-            # Without a frame it runs in the debugger's own thread.
-            self.send("evaluate", {"expression": f"{raising}({kind})", "context": "repl"})
-            answer.result(2.0)
-        except (FutureTimeout, DebuggerGone):
+            self.interrupt(ident)
+            answer.result(INTERRUPT_SECONDS)
+        except Exception:  # noqa: BLE001  # nobody can be asked, or it is in C code: it goes on
             return False
         return True
 
@@ -369,6 +374,9 @@ class Session:
             self.stopped[stop.thread] = stop
         elif name == "continued":
             self._continued(body)
+        elif name == "terminated":
+            self.gone = True
+            self._events.put(("gone", {}))
         elif name == "output":
             self.output.append(str(body.get("output", "")))
         self._events.put((name, body))

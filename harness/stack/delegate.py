@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from harness import docker_engine
 from harness.errors import BadSetting, DockerMissing, DockerUnreachable, StackDown
-from harness.settings import Settings, environment_name, in_container
+from harness.settings import Settings, environment_name
 from harness.stack.dev import execute
 from harness.stack.paths import into_container
 
@@ -38,17 +37,12 @@ def delegate_check(settings: Settings, agent_args: str | None) -> int | None:
         raise
 
 
-def delegate(settings: Settings, verb: str, passed_on: Sequence[str]) -> int | None:
-    """Run a verb in ``dev``, in whose network the workers are; returns its exit code, None where it has to run here.
+def delegate(settings: Settings, verb: str, passed_on: Sequence[str]) -> int:
+    """Run a verb in ``dev``; returns its exit code.
 
     Raises:
-        StackDown: the stack isn't up, and no other cluster is named.
+        StackDown: the stack isn't up.
     """
-    if in_container():
-        return None
-    # A cluster that a person names is meant, whether or not our stack is up.
-    if os.environ.get("RAY_API_SERVER_ADDRESS") or os.environ.get("RAY_ADDRESS"):
-        return None
     environment = {
         environment_name(field): into_container(settings, settings.shown(field))
         for field in passed_on

@@ -70,12 +70,22 @@ class Agent:
             send(connection, status.of_this_process(self.role))
         elif ask == "listen":
             send(connection, listening.listen(self.host))
+        elif ask == "interrupt":
+            send(connection, {"interrupted": _interrupt(int(question["ident"]))})
         elif ask == "trace":
             from harness.breakpoints.inside import tracing
 
             tracing.serve(connection, question)
         else:
             send(connection, {"error": f"nothing is known of {ask!r}"})
+
+
+def _interrupt(ident: int) -> int:
+    """Raise KeyboardInterrupt in a thread at its next step of Python; returns how many threads that were."""
+    import ctypes
+
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    return int(raise_in(ctypes.c_ulong(ident), ctypes.py_object(KeyboardInterrupt)))
 
 
 running: Agent | None = None
