@@ -58,17 +58,25 @@ class Boxes:
 
     def start(self, name: str, what: str = "hold-on", *options: str, image: str = "", python: str = "python3") -> str:
         """Start the program in a container without any right, and wait until it says "ready"."""
+        full = self.begin(name, *options, "--network", "none", image or self.image, python, "/program.py", what)
+        self.wait_ready(full)
+        return full
+
+    def begin(self, name: str, *arguments: str) -> str:
+        """Start a container of that kind; ``arguments`` are more options, the image and the command."""
         full = own_project(name)
         docker("rm", "--force", full, check=False)
         self.names.append(full)
         docker(
             "run", "--detach", "--name", full, "--user", "12345:12345", "--cap-drop", "ALL",
-            "--security-opt", "no-new-privileges", "--read-only", "--network", "none",
-            "--mount", f"type=bind,source={PROGRAM},target=/program.py,readonly",
-            *options, image or self.image, python, "/program.py", what,
+            "--security-opt", "no-new-privileges", "--read-only",
+            "--mount", f"type=bind,source={PROGRAM},target=/program.py,readonly", *arguments,
         )  # fmt: skip
-        wait_for(f"{full} to be ready", lambda: "ready" in docker("logs", full))
         return full
+
+    def wait_ready(self, name: str, seconds: float = 60) -> None:
+        """Wait until a container's program says "ready"."""
+        wait_for(f"{name} to be ready", lambda: "ready" in docker("logs", name), seconds)
 
     def states(self, name: str) -> list[str]:
         """The kernel's letters for a container's processes."""

@@ -1,0 +1,79 @@
+"""A torch job over two containers of another distribution, without Ray, py-spy and any right."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.settings import load_settings
+from harness.stack.images import bootstrap
+from harness.stack.images.catalogue import load_catalogue
+from harness.stack.images.host_config import read_host_config
+from tests.scenarios.hang_ways.conftest import Boxes, dump
+from tests.support.harness import Stack, docker, own_project
+from tests.support.torch_python import torch_python
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+IMAGE = f"{own_project('trixie')}:test"
+
+
+@pytest.fixture(scope="module")
+def trixie(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Debian 13 with its own Python 3.13."""
+    settings = load_settings({"project": own_project("trixie")})
+    spec = replace(load_catalogue().base, suite="trixie", packages=("python3", "libstdc++6"))
+    bootstrap.make_base(settings, spec, read_host_config(settings).apt, IMAGE, {})
+    yield IMAGE
+    docker("rmi", IMAGE)
+
+
+@pytest.fixture
+def network() -> Iterator[str]:
+    """A network of the job's own."""
+    name = own_project("torchrun")
+    docker("network", "create", "--internal", name)
+    yield name
+    docker("network", "rm", name)
+
+
+def test_its_own_python_is_sampled(stack: Stack, boxes: Boxes, trixie: str) -> None:
+    name = boxes.start("trixie", image=trixie)
+    assert docker("exec", name, "python3", "--version").startswith("Python 3.13")
+    seen = dump(stack, "--everything", CONTAINERS=name)
+    assert "hold_on" in seen.stacks
+
+
+def test_torchrun_over_two_containers(stack: Stack, boxes: Boxes, trixie: str, network: str) -> None:
+    python, packages = places(torch_python())
+    names = [
+        boxes.begin(
+            f"torchrun-{node}", "--network", network, "--tmpfs", "/tmp:mode=1777",
+            "--mount", f"type=bind,source={python},target=/opt/python,readonly",
+            "--mount", f"type=bind,source={packages},target=/opt/torch,readonly",
+            "--env", "PYTHONPATH=/opt/torch", "--env", "OMP_NUM_THREADS=1",
+            trixie, "/opt/python/bin/python3", "-m", "torch.distributed.run",
+            "--nnodes=2", f"--node-rank={node}", "--nproc-per-node=2",
+            f"--master-addr={own_project('torchrun-0')}", "--master-port=29500", "/program.py", "torch",
+        )
+        for node in (0, 1)
+    ]  # fmt: skip
+    for name in names:
+        boxes.wait_ready(name, 240)
+    seen = dump(stack, CONTAINERS=",".join(names))
+    ranks = {entry["rank"]: entry["container"] for entry in seen.processes.values() if entry.get("role") == "rank"}
+    assert ranks == {0: names[0], 1: names[0], 2: names[1], 3: names[1]}
+    assert {entry["container"] for entry in seen.processes.values() if entry["role"] == "launcher"} == set(names)
+    assert seen.verdict["cause"] == "collective-mismatch", seen.verdict
+    assert seen.verdict["laggards"] == ["rank0"]
+
+
+def places(interpreter: str) -> tuple[Path, Path]:
+    """An interpreter's installation, and where its packages are."""
+    script = "import sys, sysconfig; print(sys.base_prefix); print(sysconfig.get_path('platlib'))"
+    base, packages = subprocess.check_output([interpreter, "-c", script], text=True).split()
+    return Path(base), Path(packages)
