@@ -27,19 +27,21 @@ PLACE = "{host}"
 LARGEST_OUTPUT = 256 << 20
 LARGEST_ANSWER = 2 << 30
 MOST_HOSTS = 4_096
+# Its complaints may come a little later than the end of its answer.
+_LAST_WORDS = 0.5
 _GZIP = b"\x1f\x8b\x08"
 # A host, user@host, an address, a pod as kind/name; never an option, a blank or anything that a shell would read.
 _HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?(?:[A-Za-z0-9_][A-Za-z0-9._:/-]*|\[[0-9A-Fa-f:.]+\])")
 _RANGE = re.compile(r"([^\[\]]*)\[([0-9,-]+)\](.*)")
 # What stands in a complaint, and what that means; the first that is found counts.
 _REASONS = (
+    ("Permission denied (", "it doesn't let this user in"),
+    ("Host key verification failed", "its host key isn't known here"),
     ("No such command 'sample'", "its harness is too old: it has no `sample`"),
     ("The request can't be used", "its harness is of another version and doesn't understand the request"),
     ("No module named", "its harness can't run there"),
     ("not found", "no harness there; REMOTE= says where it is"),
     ("No such file or directory", "no harness there; REMOTE= says where it is"),
-    ("Permission denied (", "it doesn't let this user in"),
-    ("Host key verification failed", "its host key isn't known here"),
 )
 
 
@@ -211,7 +213,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _carried(process: subprocess.Popen[bytes], request: bytes, deadline: float) -> tuple[bytes, bytes]:
-    """Hand the request over and take what comes, until its standard output ends."""
+    """Hand the request over and take what comes, until its standard output ends, and its complaints."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -221,8 +223,11 @@ def _carried(process: subprocess.Popen[bytes], request: bytes, deadline: float) 
                               (process.stderr, selectors.EVENT_READ)):  # fmt: skip
             os.set_blocking(stream.fileno(), False)
             selector.register(stream, event)
-        while process.stdout in (key.fileobj for key in selector.get_map().values()):
-            ready = selector.select(max(0.0, deadline - time.monotonic()))
+        while selector.get_map():
+            answered = process.stdout.fileno() not in selector.get_map()
+            ready = selector.select(max(0.0, _LAST_WORDS if answered else deadline - time.monotonic()))
+            if not ready and answered:
+                break
             if not ready:
                 raise TimeoutError
             for key, _ in ready:

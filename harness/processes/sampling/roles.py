@@ -72,8 +72,8 @@ def is_system(command: str) -> bool:
 
 
 def is_idle(command: str) -> bool:
-    """A Ray worker without a task. Ray ends those as it likes, the ones that a dump itself has used among them."""
-    return command.startswith("ray::IDLE")
+    """A Ray worker without a task, or on its way to one. Ray ends those as it likes, also those of a dump's own job."""
+    return command.startswith("ray::IDLE") or "ray/_private/workers/default_worker.py" in command
 
 
 def is_own(arguments: list[str]) -> bool:
