@@ -52,7 +52,8 @@ class Cluster:
         """Start one node."""
         self.containers[name] = docker(
             # On a busy machine Ray itself gives up on a node after 30 s.
-            "run", "--detach", "--restart", "on-failure:5", "--init", "--shm-size", "256m", "--network", self.network, "--network-alias", name,
+            "run", "--detach", "--restart", "on-failure:5", "--init", "--shm-size", "256m",
+            "--network", self.network, "--network-alias", name,
             "--hostname", name, "--name", f"{self.network}-{name}", "--cap-drop", "ALL",
             "--security-opt", "no-new-privileges:true", "--env", "DRYDOCK_RAY_CPUS=1",
             "--env", f"RAY_ADDRESS={head}:6379", "--env", f"DRYDOCK_RAY_NODES={nodes}",

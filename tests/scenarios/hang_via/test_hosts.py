@@ -124,8 +124,8 @@ def test_a_real_ssh_server_leads_there(tmp_path: Path, training: int) -> None:
         # What is typed for the far shell is read by the far shell.
         manifest = dump(tmp_path, via, "127.0.0.1", f"X='a b' && {HARNESS} sample")
         assert [entry["pid"] for entry in manifest["processes"]] == [training]
-        manifest = dump_refused(tmp_path, via.replace("/user ", "/none "), "127.0.0.1")
-        assert "doesn't let this user in" in manifest
+        said = dump_refused(tmp_path, via.replace("/user ", "/none "), "127.0.0.1")
+        assert "doesn't let this user in" in said
     finally:
         server.terminate()
         server.wait()
