@@ -60,8 +60,9 @@ def is_own(file: str) -> bool:
     return not real.startswith(_LIBRARIES)
 
 
-def frame_at(file: str, line: int, function: str) -> Frame:
-    """Describe a place in code."""
+def frame_at(file: str, line: int | None, function: str) -> Frame:
+    """Describe a place in code; a frame may be without a line for a moment."""
+    line = line or 0
     return Frame(file, line, function, linecache.getline(file, line).strip(), is_own(file))
 
 

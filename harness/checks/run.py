@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from harness import __version__
 from harness.agent.runner import Limits
 from harness.agent.source import AgentSource, locate
-from harness.checks import page, samples, stage1, stage2, stage3, stage3_keep
+from harness.checks import page, samples, stage1, stage2, stage3, stage3_keep, stage3_replay
 from harness.checks import report as reports
 from harness.checks.findings import StageResult
 from harness.checks.gather import Gathered
@@ -132,6 +132,8 @@ def prepare(request: Request) -> Prepared | None:
     agent = locate(request.agent, folders=request.folders)
     if request.replay is not None:
         recording = Recording.open(request.replay)
+        if 3 in request.stages:
+            stage3_replay.size_of(recording, 0)
         return Prepared(agent, None, recording, recording.pick(request.run))
     return Prepared(agent, samples.read(samples.find(request.data, request.folders)))
 
@@ -143,8 +145,8 @@ def _sound(request: Request) -> None:
         raise BadSetting(f"RUN={request.run} names a run of a recording, and none is named", mend="REPLAY=FOLDER")
     if request.record is not None and request.stages == (1,):
         raise BadSetting("RECORD keeps the calls of agents, and stage 1 runs none", mend="STAGE=2")
-    if request.replay is not None and 3 in request.stages:
-        raise BadSetting("stage 3 asks a server, and REPLAY gives one run again", mend="STAGE=2")
+    if request.run is not None and 3 in request.stages:
+        raise BadSetting(f"RUN={request.run} names one run, and stage 3 replays all of them", mend="STAGE=2")
     if request.replay is not None and 1 in request.stages:
         raise BadSetting("stage 1 asks a server, and REPLAY does without one", mend="STAGE=2")
 
@@ -222,7 +224,9 @@ class _Course:
     def stage3(self, prepared: Prepared) -> None:
         """Many runs; with the seed of stage 2 where that has made one."""
         request = self.request
-        assert prepared.data is not None
+        if prepared.recording is not None:
+            self._replayed(prepared, prepared.recording)
+            return
         if request.stages == (3,) and request.load.simulation is None:
             self.model = _served_model(request)
         size = request.load.size
@@ -248,6 +252,18 @@ class _Course:
             raise KeyboardInterrupt
         if writer is not None:
             writer.check()
+
+    def _replayed(self, prepared: Prepared, recording: Recording) -> None:
+        request = self.request
+        size = stage3_replay.size_of(recording, request.load.size.in_flight)
+        self.model = request.model or recording.model
+        self.listener.begins(3, f"{size.runs} runs of {prepared.agent.given}, replayed")
+        plan = stage3.Plan(prepared.agent, None, None, self.model, size, None, request.limits, request.arguments, None)
+        many = stage3_replay.run(plan, recording, tell=self.listener.tells)
+        stage3_keep.keep(self.folder, many)
+        self._ended(many.result)
+        if many.interrupted:
+            raise KeyboardInterrupt
 
     def _ended(self, result: StageResult) -> None:
         self.done.append(result)
@@ -277,6 +293,7 @@ def _tapes(request: Request, prepared: Prepared, model: str, folder: RunFolder) 
         "arguments": dict(request.arguments),
         "data": request.data,
         "model": model,
+        "group_size": request.load.size.group_size if 3 in request.stages else 1,
         "base_path": urlsplit(request.endpoint.base_url).path,
         "drydock": __version__,
     }

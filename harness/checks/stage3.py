@@ -72,7 +72,7 @@ class Plan:
 
     Args:
         agent: the agent, already found.
-        data: the data set, already read.
+        data: the data set, already read; None where a recording has the samples.
         seed: decides which samples are taken and which call meets which fault; None means a new seed.
         model: the model's name for the agent.
         size: how many runs.
@@ -83,7 +83,7 @@ class Plan:
     """
 
     agent: AgentSource
-    data: samples.DataSet
+    data: samples.DataSet | None
     seed: int | None
     model: str
     size: Size = field(default_factory=Size)
@@ -112,6 +112,7 @@ class Done:
 def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda _text: None) -> Done:
     """Run the agent many times at once and judge what happened."""
     title = f"{plan.size.runs} runs of {plan.agent.given}, {plan.size.at_once} at once"
+    assert plan.data is not None
     findings = [stage2_rules.data_lines(plan.data)]
     if not len(plan.data):
         result = StageResult(stage=3, title=title, findings=tuple(findings), ended_early="there is no sample to run")
@@ -121,7 +122,7 @@ def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda 
     findings += _batch(plan)
     asked = _asked(plan, seed)
     started = time.monotonic()
-    load = asyncio.run(gather(_setup(plan, endpoint, chosen, seed), tell=_Progress(plan, tell)))
+    load = asyncio.run(gather(_setup(plan, endpoint, chosen, seed), tell=Progress(plan, tell)))
     rows = build(load, asked, [sample.line for sample in chosen])
     case = stage3_ends.Case(load, rows, plan.agent)
     bare_rate = load.bare.done / load.bare.seconds if load.bare and load.bare.seconds else None
@@ -142,6 +143,7 @@ def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda 
 
 def _choose(plan: Plan, seed: int) -> list[samples.Sample]:
     """A sample for each group: all of them in random order, and again where there are too few."""
+    assert plan.data is not None
     order = list(range(len(plan.data)))
     random.Random(seed).shuffle(order)
     read: dict[int, samples.Sample] = {}
@@ -156,6 +158,7 @@ def _choose(plan: Plan, seed: int) -> list[samples.Sample]:
 
 def _batch(plan: Plan) -> list[Finding]:
     """Whether the data is long enough for the batch."""
+    assert plan.data is not None
     have, want = len(plan.data), plan.size.groups
     if have >= want:
         return []
@@ -196,7 +199,7 @@ def _setup(plan: Plan, endpoint: Endpoint, chosen: list[samples.Sample], seed: i
     return Setup(plan.agent, many, endpoint, plan.model, plan.limits, behaviour, plan.writer, cwd=plan.cwd)
 
 
-class _Progress:
+class Progress:
     """Says how far the runs are, with their rate and the time that is left."""
 
     def __init__(self, plan: Plan, tell: Callable[[str], None]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.agent import child, frames, many
+from harness.checks.child import stand_in
 from harness.openai_api.load_observer import LoadObserver
 
 # Where the requests are kept for the bare client; set by the parent, and taken out before the agent's code runs.
@@ -34,4 +35,7 @@ def _observer(channel: child.Channel) -> LoadObserver:
         own_place=frames.own_place,
     )
     observer.expect(origins)
+    if (inside := stand_in(channel, f"{parts.scheme}://{parts.netloc}")) is not None:
+        # Below the observer, and there until the process ends.
+        inside.install()
     return observer

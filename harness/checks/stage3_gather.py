@@ -19,12 +19,14 @@ from harness.agent.runner import Limits, Server, Trace
 from harness.agent.source import AgentSource
 from harness.checks import bare_client, stage3_child
 from harness.checks.bare_client import Bare
+from harness.checks.tapes import Tapes, outcome_of
 from harness.openai_api.calls import Call
 from harness.openai_api.http import Endpoint
 from harness.openai_api.loopback import Incoming
 from harness.openai_api.observer import RUN_HEADER
 from harness.openai_api.proxy import RecordingProxy
-from harness.openai_api.recording.store import Writer
+from harness.openai_api.recording.matching import Miss
+from harness.openai_api.recording.store import Recording, Writer
 from harness.openai_api.simulated.process import Serving, serving
 from harness.openai_api.simulated.server import Behaviour, Met
 
@@ -54,6 +56,7 @@ class Load:
         interrupted: by Ctrl-C.
         alone: seconds of the first call, with nothing else going on.
         hidden: calls that only the simulated server saw.
+        missed: calls that the replayed recording doesn't have.
     """
 
     trace: Trace = field(default_factory=Trace)
@@ -73,6 +76,7 @@ class Load:
     began: float = 0.0
     interrupted: bool = False
     alone: float | None = None
+    missed: list[Miss] = field(default_factory=list)
 
     @property
     def met(self) -> list[Met]:
@@ -87,6 +91,7 @@ class Setup:
     Args:
         behaviour: of the simulated server; None for the real one at ``endpoint``.
         writer: records the calls of all runs, which then go through the proxy.
+        recording: answers in the server's place.
         bare_seconds: the longest that the bare client may take.
     """
 
@@ -97,6 +102,7 @@ class Setup:
     limits: Limits
     behaviour: Behaviour | None = None
     writer: Writer | None = None
+    recording: Recording | None = None
     bare_seconds: float = 60.0
     cwd: Path | None = None
 
@@ -116,7 +122,13 @@ async def gather(setup: Setup, *, tell: Callable[[Load, Mapping[str, Any]], None
             load.server = server
             bodies = Path(folder, "bodies.jsonl")
             await _run(setup, load, endpoint, bodies, runs, stop, tell)
-            if not stop.is_set() and bodies.exists() and bodies.stat().st_size and load.calls:
+            if (
+                setup.recording is None
+                and not stop.is_set()
+                and bodies.exists()
+                and bodies.stat().st_size
+                and load.calls
+            ):
                 await _bare(setup, load, endpoint, bodies, stop, tell)
     return load
 
@@ -140,6 +152,9 @@ async def _run(
     stop: asyncio.Event,
     tell: Callable[[Load, Mapping[str, Any]], None],
 ) -> None:
+    if setup.recording is not None:
+        await _replay(setup, setup.recording, load, runs, stop, tell)
+        return
     proxied: list[Call] = []
     take = _Taker(load, setup, tell)
     proxy = _Proxy(endpoint, take=proxied.append, recorder=setup.writer)
@@ -155,7 +170,8 @@ async def _run(
                 proxy.told = child.say_outside
                 if setup.writer is not None:
                     for run in range(runs):
-                        setup.writer.begin_run(run, setup.many.samples[run // setup.many.group_size])
+                        group = run // setup.many.group_size
+                        setup.writer.begin_run(run, setup.many.samples[group], group=group)
                 keys = {run: proxy.open_run(run) for run in range(runs)}
                 return Target(proxy.base_url, {**keys, FIRST: server.api_key})
             if load.server is not None:
@@ -181,6 +197,47 @@ async def _run(
         load.refused = proxy.refused
     if load.outside:
         load.calls += [_row(call) for call in proxied if call.is_generation]
+
+
+async def _replay(
+    setup: Setup,
+    recording: Recording,
+    load: Load,
+    runs: int,
+    stop: asyncio.Event,
+    tell: Callable[[Load, Mapping[str, Any]], None],
+) -> None:
+    """The same in front of a recording."""
+    calls: list[Call] = []
+    tapes = Tapes(recording=recording)
+    async with tapes.port(setup.endpoint, calls.append, load.missed.append) as port:
+        server = Server(port.base_url, port.root, port.open_run(FIRST), setup.model)
+
+        async def decide(child: ManyChild) -> Target:
+            load.outside = bool(calls)
+            calls.clear()
+            load.missed.clear()
+            if load.outside:
+                child.say_outside(0)
+            return Target(port.base_url, {**{run: port.open_run(run) for run in range(runs)}, FIRST: server.api_key})
+
+        load.trace = await run_many(
+            setup.agent,
+            setup.many,
+            server,
+            program=CHILD,
+            limits=setup.limits,
+            take=_Taker(load, setup, tell),
+            decide=decide,
+            stop=stop,
+            environment={**tapes.environment, stage3_child.OURS: port.origin},
+            cwd=setup.cwd,
+        )
+        load.refused = port.refused
+    inside = [event["miss"] for event in load.trace.events if event["event"] == "not-recorded"]
+    load.missed += [Miss.from_dict(miss) for miss in inside if miss["run"] >= 0]
+    if load.outside:
+        load.calls += [_row(call) for call in calls if call.is_generation]
 
 
 class _Proxy(RecordingProxy):
@@ -224,7 +281,7 @@ class _Taker:
             else:
                 load.runs.append(event)
                 if self._writer is not None:
-                    self._writer.end_run(event["run"], event["outcome"], event.get("reward"))
+                    self._writer.end_run(event["run"], outcome_of(event), event.get("reward"))
         elif name == "cut":
             load.cuts[event["run"]] = event
         elif name == "course":

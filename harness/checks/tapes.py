@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,13 @@ def outcome(trace: Trace) -> str:
     if trace.event("returned") is not None:
         return "returned"
     return "ended its process"
+
+
+def outcome_of(row: Mapping[str, Any]) -> str:
+    """The same of one of many runs, as their process says it."""
+    if row["outcome"] in ("raised", "exit"):
+        return f"raised {row.get('error') or row.get('type') or 'SystemExit'}"
+    return str(row["outcome"])
 
 
 def reward(trace: Trace) -> Any:

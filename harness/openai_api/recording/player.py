@@ -55,7 +55,9 @@ class Player(Loopback):
 
     def _matcher(self, run: int) -> Matcher:
         if run not in self._matchers:
-            exchanges = read_run(self._recording.folder, run).exchanges if run in self._recording.runs else ()
+            # A run below 0 tries out what run 0 does.
+            recorded = max(run, 0)
+            exchanges = read_run(self._recording.folder, recorded).exchanges if recorded in self._recording.runs else ()
             self._matchers[run] = Matcher(run, exchanges, self._clean)
         return self._matchers[run]
 

@@ -94,7 +94,9 @@ class Writer:
         self._append(run, {"sample": self._cleaner.data(dict(sample)), "about": about})
 
     def add(self, exchange: Exchange) -> None:
-        """A call has ended."""
+        """A call has ended; those of a run below 0, which only tries things out, aren't kept."""
+        if exchange.run < 0:
+            return
         self._append(exchange.run, {"call": cleaned(exchange, self._cleaner).as_dict()})
 
     def end_run(self, run: int, outcome: str, reward: Any = None) -> None:
