@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from harness.agent import child, frames
+from harness.checks.stand_in import stand_in
 from harness.openai_api.calls import Call
 from harness.openai_api.observer import Observer
-from harness.openai_api.recording.clean import clean_request
-from harness.openai_api.recording.inside import REPLAY, Inside
-from harness.openai_api.recording.matching import Matcher
-from harness.openai_api.recording.store import Recording, read_run
-from harness.runs.redact import Redactor
+from harness.openai_api.recording.inside import Inside
 
 
 def main() -> None:
@@ -36,12 +32,6 @@ def watcher(channel: child.Channel) -> child.Watcher:
     return observer if inside is None else _Replaying(observer, inside)
 
 
-def stand_in(channel: child.Channel, origin: str) -> Inside | None:
-    """What answers in the server's place, where the parent named a recording."""
-    folder = os.environ.pop(REPLAY, "")
-    return Inside(origin, _loader(Path(folder)), channel.say) if folder else None
-
-
 class _Replaying:
     """The observer, and below it what stands in for the network."""
 
@@ -58,19 +48,3 @@ class _Replaying:
     def remove(self) -> None:
         self._observer.remove()
         self._inside.remove()
-
-
-class _loader:
-    """Gives a run's matcher; None where its calls didn't all come through httpx in the agent's process."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._runs = Recording.open(folder).runs
-        self._redactor = Redactor()
-
-    def __call__(self, run: int) -> Matcher | None:
-        recorded = max(run, 0)  # a run below 0 tries out what run 0 does
-        exchanges = read_run(self._folder, recorded).exchanges if recorded in self._runs else ()
-        if not all(exchange.in_process for exchange in exchanges):
-            return None
-        return Matcher(run, exchanges, lambda raw: clean_request(raw, self._redactor))

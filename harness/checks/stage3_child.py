@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.agent import child, frames, many
-from harness.checks.child import stand_in
+from harness.checks.stand_in import stand_in
 from harness.openai_api.load_observer import LoadObserver
 
 # Where the requests are kept for the bare client; set by the parent, and taken out before the agent's code runs.
