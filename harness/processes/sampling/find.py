@@ -106,8 +106,12 @@ def _choose(request: SampleRequest, seen: dict[int, Seen]) -> tuple[set[int], li
             pid for pid, one in seen.items() if expression.search(one.command) and (one.python or pid not in above)
         }
     left_out: list[str] = []
+    # What lives in a container isn't meant by "this machine": who means it names it, or the container.
+    namespaces = {0, facts.pid_namespace(), *(() if not request.within else map(facts.pid_namespace, seen))}
     for pid, one in seen.items():
         if explicit and pid not in roots:
+            continue
+        if not explicit and one.python and facts.pid_namespace(pid) not in namespaces:
             continue
         if one.python:
             one.place, one.libraries = roles.place(facts.environ(pid)), facts.libraries(pid)

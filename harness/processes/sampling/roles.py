@@ -21,7 +21,8 @@ _LAUNCHER_COMMANDS = re.compile(
 )
 RAY_WORKER = re.compile(r"^ray::|default_worker\.py")
 _RAY_SYSTEM = re.compile(
-    r"/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent"
+    r"/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent|ray[./]util[./]client[./]server"
+    r"|/ray start\b|/opt/drydock/(?:relay|dashboard_gate|sampler)\.py"
     r"|^ray::(?:Dashboard\w*|RuntimeEnvAgent|LogMonitor|IDLE_SpillWorker|IDLE_RestoreWorker)"
     r"|bin/ray start\b|ray[./]util[./]client[./]server"
 )

@@ -110,6 +110,7 @@ class Sampling:
 
     def _round(self, entries: list[ProcessEntry], number: int) -> None:
         """One sample of each."""
+        started = time.monotonic()
         # py-spy is its own process: a few more of them than cores keep the cores busy while others start.
         pool = ThreadPoolExecutor(max_workers=max(1, min(len(entries), 2 * (os.cpu_count() or 2))))
         try:
@@ -126,6 +127,7 @@ class Sampling:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+        self._answer.environment.setdefault("sampling_seconds", []).append(round(time.monotonic() - started, 3))
 
     def _sample(self, entry: ProcessEntry) -> tuple[SampleEntry, bytes | None]:
         stat, moving = read_stat(entry.pid), facts.moving(entry.pid)

@@ -1,0 +1,126 @@
+"""What a hang dump of many torch processes costs, against bare py-spy in the same run.
+
+The limit is physical: the CPU time of as many bare ``py-spy dump --json`` over the cores. Beside it the loop that guides
+tell people to type, one process after another. The longest stop of a target is looked for in /proc.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from tests.support.harness import HARNESS
+from tests.support.torch_python import torch_python
+
+COUNT = int(os.environ.get("BENCH_PROCESSES", "64"))
+# One imports torch and the others are its forks: 64 imports would take minutes and measure nothing.
+PROGRAM = """
+import os, sys, torch
+def deep(n):
+    if n: return deep(n - 1)
+    print(os.getpid(), flush=True)
+    import time
+    time.sleep(100000)
+for _ in range(int(sys.argv[1]) - 1):
+    if os.fork() == 0: break
+deep(25)
+"""
+
+
+def run() -> bool:
+    """Measure and print; returns whether the goals are met."""
+    job = subprocess.Popen(
+        [torch_python(), "-c", PROGRAM, str(COUNT)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert job.stdout is not None
+    pids = [int(job.stdout.readline()) for _ in range(COUNT)]
+    try:
+        return _measure(pids)
+    finally:
+        for pid in reversed(pids):
+            os.kill(pid, 9)
+        job.wait()
+
+
+def _measure(pids: list[int]) -> bool:
+    py_spy = str(Path(sys.executable).with_name("py-spy"))
+    cores = len(os.sched_getaffinity(0))
+    _bare(py_spy, pids[:4], "--json")  # what the first one reads from disk is no part of it
+    cpu, _ = _bare(py_spy, pids, "--json")
+    limit = cpu / cores
+    _, loop = _bare(py_spy, pids)
+    with tempfile.TemporaryDirectory() as runs:
+        stopped = _Stops(pids[0])
+        wall, rounds = _dump(pids, runs)
+        longest = stopped.end()
+    sampling, both = max(rounds) / limit, wall / (2 * limit)
+    rows = [
+        (f"{COUNT} bare dumps: CPU time over {cores} cores", f"{limit:.2f} s", ""),
+        ("one sample of all, against that", f"{max(rounds):.2f} s, ratio {sampling:.2f}", "<= 1.15"),
+        ("command to verdict, two samples, against twice that", f"{wall:.2f} s, ratio {both:.2f}", "<= 2"),
+        ("longest stop of a target", f"{1000 * longest:.1f} ms", "<= 5 ms"),
+        ("the guide's loop, one sample", f"{loop:.2f} s", ""),
+    ]
+    for row in rows:
+        print("  ".join(row))
+    return sampling <= 1.15 and both <= 2 and longest <= 0.005
+
+
+def _bare(py_spy: str, pids: list[int], *options: str) -> tuple[float, float]:
+    """CPU and wall seconds of plain dumps, one after another."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    for pid in pids:
+        subprocess.run([py_spy, "dump", *options, "--pid", str(pid)], stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.monotonic() - started
+
+
+def _dump(pids: list[int], runs: str) -> tuple[float, list[float]]:
+    """Seconds from command to verdict, and of each round of samples."""
+    started = time.monotonic()
+    done = subprocess.run(
+        [str(HARNESS), "hang-dump", "--json", "--gap", "0", "--pids", ",".join(map(str, pids))],
+        env={**os.environ, "RUNS": runs}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    wall = time.monotonic() - started
+    manifest = json.loads((Path(json.loads(done.stdout)["folder"]) / "manifest.json").read_text())
+    [node] = manifest["environment"].values()
+    return wall, node["sampling_seconds"]
+
+
+class _Stops(threading.Thread):
+    """Watches how long a process is held (state t or T) at a time."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._path, self._over, self._longest = f"/proc/{pid}/stat", threading.Event(), 0.0
+        self.start()
+
+    def run(self) -> None:
+        since = None
+        while not self._over.is_set():
+            with open(self._path, "rb") as file:
+                held = file.read().rpartition(b") ")[2][:1] in (b"t", b"T")
+            now = time.monotonic()
+            if held:
+                since = since or now
+                self._longest = max(self._longest, now - since)
+            else:
+                since = None
+
+    def end(self) -> float:
+        """The longest stop in seconds; 0 where none was long enough to be seen."""
+        self._over.set()
+        self.join()
+        return self._longest
+
+
+if __name__ == "__main__":
+    sys.exit(0 if run() else 1)
