@@ -1,6 +1,7 @@
 """What a hang dump of many torch processes costs, against bare py-spy in the same run.
 
-The limit is physical: the CPU time of as many bare ``py-spy dump --json`` over the cores. Beside it the loop that guides
+The limit is physical: the CPU time of as many bare ``py-spy dump --json`` over the cores. Beside it the loop that the
+guides
 tell people to type, one process after another. The longest stop of a target is looked for in /proc.
 """
 
