@@ -1,8 +1,7 @@
 """What a hang dump of many torch processes costs, against bare py-spy in the same run.
 
 The limit is physical: the CPU time of as many bare ``py-spy dump --json`` over the cores. Beside it the loop that the
-guides
-tell people to type, one process after another. The longest stop of a target is looked for in /proc.
+guides tell people to type, one process after another. The longest stop of a target is looked for in /proc.
 """
 
 from __future__ import annotations
@@ -41,12 +40,10 @@ def run() -> bool:
         [torch_python(), "-c", PROGRAM, str(COUNT)], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert job.stdout is not None
-    pids = [int(job.stdout.readline()) for _ in range(COUNT)]
     try:
-        return _measure(pids)
+        return _measure([int(job.stdout.readline()) for _ in range(COUNT)])
     finally:
-        for pid in reversed(pids):
-            os.kill(pid, 9)
+        os.killpg(job.pid, 9)
         job.wait()
 
 
