@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from harness.breakpoints import ask, inject
+from harness.breakpoints import ask, inject, launch
 from harness.breakpoints.model import Paused, Worker
 from harness.breakpoints.terminal.held import Held
 from harness.breakpoints.terminal.prompt import Prompt
@@ -44,6 +44,12 @@ def with_debugger(worker: Worker) -> Worker:
 def listening(line: Paused) -> Paused:
     """The same, listening for a debugger."""
     return replace(line, worker=with_debugger(line.worker))
+
+
+def as_entries(lines: Sequence[Paused], workspace: str) -> dict[str, Any]:
+    """What VS Code needs for all that listen, the one that is meant first."""
+    entries = [launch.entry(line, remote_root=workspace) for line in lines if line.worker.debugger_port]
+    return {**lines[0].as_dict(), "entries": entries}
 
 
 def connected(worker: Worker) -> Session:

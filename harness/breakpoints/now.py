@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.breakpoints import decide, gather, numbers
 from harness.breakpoints.model import Paused, Worker
-from harness.errors import NothingPaused
+from harness.errors import NothingPaused, RayNotReachable
 from harness.settings import Settings
 
 
@@ -39,6 +39,14 @@ def meant(settings: Settings, session: int = 0, pid: int = 0) -> Paused:
         if not pid:
             raise
     return Paused(number=pid, worker=_running(pid), state="runs")
+
+
+def paused_or_none(settings: Settings) -> list[Paused]:
+    """The same, none where there is no cluster: a process of this machine needs none."""
+    try:
+        return paused_now(settings)
+    except RayNotReachable:
+        return []
 
 
 def _running(pid: int) -> Worker:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from typing import Any
 
 from harness import console
 from harness.breakpoints.model import Paused
@@ -33,6 +35,17 @@ def lines(found: list[Paused], *, workspace: str = "") -> None:
     number = next((line.number for line in found if line.state == "waits"), found[0].number)
     console.mend(f"make attach SESSION={number} TUI=1   # debug it here")
     console.mend(f"make attach SESSION={number}         # an entry in VS Code's launch.json")
+
+
+def attachable(found: dict[str, Any], path: Path) -> None:
+    """Where VS Code finds the entry, and where the debugger listens."""
+    console.ok(f"{path} has “{found['entries'][0]['name']}”")
+    debugger = found["debugger"]
+    console.note(
+        f"in the dev container: Run and Debug, that entry; it attaches to {debugger['host']}:{debugger['port']}"
+    )
+    which = "PID" if found["state"] == "runs" else "SESSION"
+    console.mend(f"make attach {which}={found['session']} TUI=1   # in the terminal instead")
 
 
 def one(line: Paused, *, workspace: str = "") -> None:

@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from harness import console
-from harness.breakpoints import attach, launch
-from harness.breakpoints.now import meant, paused_now
-from harness.cli.delegated import hand_on
+from harness.breakpoints import attach, launch, show
+from harness.breakpoints.now import meant, paused_or_none
+from harness.cli.delegated import hand_on, runs_in_dev
 from harness.cli.options import json_option, setting_option
-from harness.settings import load_settings
+from harness.errors import DebuggerError
+from harness.settings import Settings, load_settings
 
-PASSED_ON = ("session", "pid", "tui", "json_output")
+PASSED_ON = ("session", "pid", "tui")
 
 
 @click.command("attach")
@@ -21,37 +22,44 @@ PASSED_ON = ("session", "pid", "tui", "json_output")
 @setting_option("pid")
 @setting_option("tui")
 @json_option
+@click.option("--no-file", is_flag=True, hidden=True, help="Only answer with the entries; the caller writes the file.")
 @click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:
+def command(ctx: click.Context, /, no_file: bool, **flags: Any) -> None:
     """Debug the worker that `breakpoints` numbers SESSION, or any process by PID.
 
     Writes an entry into the workspace's .vscode/launch.json; with TUI=1 debugs right here. Leaving never ends the
     worker.
     """
     settings = load_settings(flags)
-    hand_on(ctx, settings, "attach", PASSED_ON)
-    line = meant(settings, settings.session, settings.pid)
     if settings.tui:
-        attach.terminal(line, lambda number: meant(settings, number))
+        hand_on(ctx, settings, "attach", PASSED_ON)
+        attach.terminal(meant(settings, settings.session, settings.pid), lambda number: meant(settings, number))
         return
-    line = attach.listening(line)
-    everybody = [line] + [other for other in paused_now_or_none(settings) if other.number != line.number]
-    root = str(settings.workspace)
-    entries = [launch.entry(one, remote_root=root) for one in everybody if one.worker.debugger_port]
+    if runs_in_dev():
+        # Written on this side: the container's user need not be the workspace's owner.
+        found = _from_dev(ctx, settings)
+    else:
+        line = attach.listening(meant(settings, settings.session, settings.pid))
+        others = [other for other in paused_or_none(settings) if other.number != line.number]
+        found = attach.as_entries([line, *others], str(settings.workspace))
     path = settings.workspace / ".vscode" / "launch.json"
-    launch.update(path, entries)
+    if not no_file:
+        launch.update(path, found["entries"])
     if settings.json_output:
-        console.emit_json({**line.as_dict(), "launch": entries[0], "file": str(path)})
-        return
-    console.ok(f"{path} has “{entries[0]['name']}”")
-    console.note(f"VS Code in this network: Run and Debug, that entry. The debugger listens at {line.worker.ip}:"
-                 f"{line.worker.debugger_port}")  # fmt: skip
-    console.mend(f"make attach {'PID' if settings.pid else 'SESSION'}={line.number} TUI=1   # in the terminal instead")
+        console.emit_json({**found, "file": None if no_file else str(path)})
+    else:
+        show.attachable(found, path)
 
 
-def paused_now_or_none(settings: Any) -> list[Any]:
-    """The other paused ones, none where there is no cluster."""
-    try:
-        return paused_now(settings)
-    except Exception:  # noqa: BLE001
-        return []
+def _from_dev(ctx: click.Context, settings: Settings) -> dict[str, Any]:
+    from harness.stack.delegate import answer_from_dev
+
+    code, found = answer_from_dev(settings, ["attach", "--no-file"], ("session", "pid"))
+    if code:
+        error = DebuggerError(found["what"], consequence=found["consequence"], mend=found["mend"])
+        if settings.json_output:
+            console.emit_json(found)
+        console.show_error(error)
+        ctx.exit(code)
+    answer: dict[str, Any] = found
+    return answer

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from collections.abc import Sequence
+from typing import Any
 
 from harness import docker_engine
-from harness.errors import BadSetting, DockerMissing, DockerUnreachable, StackDown
+from harness.errors import BadSetting, ComposeFailed, DockerMissing, DockerUnreachable, StackDown
 from harness.settings import Settings, environment_name
-from harness.stack.dev import execute
+from harness.stack.dev import WITH_ENV, dev_container, execute
 from harness.stack.paths import into_container
 
 # What decides how a check goes; everything else the container knows better.
@@ -49,6 +53,26 @@ def delegate(settings: Settings, verb: str, passed_on: Sequence[str]) -> int:
         if settings.origin(field) != "default"
     }
     return execute(docker_engine.connect(), settings, ["harness", verb], environment=environment)
+
+
+def answer_from_dev(settings: Settings, arguments: Sequence[str], passed_on: Sequence[str]) -> tuple[int, Any]:
+    """Run a verb with ``--json`` in ``dev``; returns its exit code and its document.
+
+    Raises:
+        StackDown: the stack isn't up.
+        ComposeFailed: it answered no document.
+    """
+    container = dev_container(docker_engine.connect(), settings)
+    environment = {environment_name(field): settings.shown(field) for field in passed_on}
+    command = ["docker", "exec", *(part for name in environment for part in ("--env", name)), container.id]
+    done = subprocess.run(
+        [*command, WITH_ENV, "harness", *arguments, "--json"],
+        env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    try:
+        return done.returncode, json.loads(done.stdout)
+    except ValueError:
+        raise ComposeFailed("The dev container gave no answer.", logs=done.stderr) from None
 
 
 def _inside(settings: Settings, field: str) -> str:

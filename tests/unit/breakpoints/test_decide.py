@@ -1,0 +1,105 @@
+"""Who is paused, under which number, and what suffers from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.breakpoints.decide import chosen, key_of, numbered, paused
+from harness.breakpoints.model import Paused, Worker
+from harness.breakpoints.terminal.prompt import parsed_break
+from harness.breakpoints.trace import chosen as to_trace
+from harness.errors import NothingPaused, NothingTraced, UsageError
+
+THREAD = {"file": "/workspace/reward.py", "line": 7, "function": "compute", "thread": "MainThread", "since": 5.0}
+
+
+def worker(pid: int = 1, **more: Any) -> Worker:
+    return Worker(ip="192.0.2.1", pid=pid, worker_id=f"w{pid}", **more)
+
+
+def lines(*found: Worker) -> list[Paused]:
+    return paused(found, numbered(found, {}))
+
+
+def test_every_thread_that_waits_is_a_line() -> None:
+    found = lines(worker(1, paused_threads=2, status={"paused": [THREAD, {**THREAD, "line": 9}]}), worker(2))
+    assert [(line.number, line.line, line.state) for line in found] == [(1, 7, "waits"), (1, 9, "waits")]
+
+
+def test_one_that_cannot_be_asked_is_still_named() -> None:
+    found = lines(worker(1, paused_threads=1, problem="no hook"))
+    assert [(line.file, line.since) for line in found] == [("", None)]
+
+
+def test_one_that_a_debugger_holds() -> None:
+    found = lines(worker(1, status={"paused": [], "debugger": {"attached": True}}))
+    assert [line.state for line in found] == ["attached"]
+
+
+def test_numbers_stay_and_those_that_are_gone_become_free() -> None:
+    one, two, three = worker(1), worker(2), worker(3)
+    before = numbered([one, two], {})
+    assert numbered([two, three], before) == {key_of(two): 2, key_of(three): 1}
+
+
+@pytest.mark.parametrize(
+    ("role", "status", "said"),
+    [
+        ("worker", {"paused": [{**THREAD, "event_loop": True}]}, "event loop stands still"),
+        ("driver", {"paused": [THREAD]}, "nothing new is submitted"),
+        (
+            "worker",
+            {"paused": [THREAD], "world_size": 4, "backend": "gloo", "collective_timeout": 1800.0},
+            "3 other ranks of torch.distributed (gloo) give up after 30 min",
+        ),
+        ("worker", {"paused": [THREAD], "frameworks": ["areal"]}, "request_timeout"),
+        ("worker", {"paused": [THREAD], "frameworks": ["verl"]}, "nccl_timeout"),
+    ],
+)
+def test_what_suffers_is_said(role: str, status: dict[str, Any], said: str) -> None:
+    assert said in " ".join(lines(worker(1, role=role, status=status))[0].delays)
+
+
+def test_which_one_is_meant() -> None:
+    found = lines(worker(1, paused_threads=1), worker(2, paused_threads=1))
+    assert chosen(found, 2).worker.pid == 2
+    assert chosen(found, 0, pid=1).worker.pid == 1
+    assert chosen(found[:1], 0).worker.pid == 1
+    for session, pid in ((0, 0), (3, 0), (0, 9)):
+        with pytest.raises(NothingPaused):
+            chosen(found, session, pid)
+    with pytest.raises(NothingPaused):
+        chosen([], 1)
+
+
+def test_which_are_traced() -> None:
+    actor = worker(1, actor="Reward", actor_name="r0")
+    driver = worker(2, role="driver")
+    assert to_trace([actor, driver]) == [actor, driver]
+    assert to_trace([actor, driver], actor="Reward") == to_trace([actor, driver], actor="r0") == [actor]
+    assert to_trace([actor, driver], role="driver") == [driver]
+    with pytest.raises(NothingTraced, match="Critic"):
+        to_trace([actor], actor="Critic")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("42", ("here.py", 42, "", "", "")),
+        ("reward.py:42 if reward < -1", ("reward.py", 42, "reward < -1", "", "")),
+        ("42 hit 5", ("here.py", 42, "", "5", "")),
+        ("42 if a == 'if b' hit 3 log if {a} hit", ("here.py", 42, "a == 'if b'", "3", "if {a} hit")),
+        ("42 log {reward}", ("here.py", 42, "", "", "{reward}")),
+    ],
+)
+def test_breakpoints_as_they_are_typed(text: str, expected: tuple[str, int, str, str, str]) -> None:
+    point = parsed_break(text, lambda name: name or "here.py")
+    assert (point.file, point.line, point.condition, point.hit_count, point.log) == expected
+
+
+@pytest.mark.parametrize("text", ["reward.py", "x", "42 nonsense", "42 if (", "42 log "])
+def test_what_is_no_breakpoint(text: str) -> None:
+    with pytest.raises(UsageError):
+        parsed_break(text, lambda name: name)

@@ -1,0 +1,66 @@
+"""launch.json: our entries come and go, everything else stays as it was to the letter."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.breakpoints.launch import entry, update, updated
+from harness.breakpoints.model import Paused, Worker
+from harness.errors import LaunchFileUnreadable
+
+OURS = [{"name": "Drydock: attach to session 1", "type": "debugpy"}, {"name": "Drydock: attach to session 2"}]
+THEIRS = """{
+  // my own
+  "version": "0.2.0",
+  "configurations": [
+    { "name": "a \\"}\\"" /* } ] */ },
+    { "name": "b", "x": [1, {"y": 2}] }  // last
+  ],
+  "compounds": [{"configurations": []}]
+}
+"""
+
+
+def plain(text: str) -> dict[str, list[dict[str, str]]]:
+    """The same without comments."""
+    found: dict[str, list[dict[str, str]]] = json.loads(re.sub(r"//[^\n]*|/\*.*?\*/", "", text))
+    return found
+
+
+@pytest.mark.parametrize("text", [THEIRS, "", '{"configurations": []}', '{"configurations": [{"name": "x"}]}'])
+def test_ours_are_added_replaced_and_taken_away(text: str) -> None:
+    before = plain(text)["configurations"] if text else []
+    both = updated(text, OURS)
+    assert plain(both)["configurations"] == [*before, *OURS]
+    assert updated(both, OURS) == both
+    assert plain(updated(both, OURS[:1]))["configurations"] == [*before, OURS[0]]
+    assert plain(updated(both, []))["configurations"] == before
+    if before:
+        assert updated(both, []) == text
+
+
+def test_ours_between_theirs() -> None:
+    text = '{"configurations": [\n  {"name": "a"},\n  {"name": "Drydock: attach to session 9"},\n  {"name": "b"}\n]}'
+    assert [part["name"] for part in plain(updated(text, OURS[:1]))["configurations"]] == ["a", "b", OURS[0]["name"]]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"configurations": [', "nonsense"])
+def test_a_file_that_is_no_such_json_is_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "launch.json"
+    path.write_text(text)
+    with pytest.raises(LaunchFileUnreadable):
+        update(path, OURS)
+    assert path.read_text() == text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_entry_says_where_to_attach() -> None:
+    worker = Worker("192.0.2.7", 5, debugger_port=21007, task="Reward.compute", status={"rank": 3})
+    made = entry(Paused(4, worker), remote_root="/workspace")
+    assert made["name"] == "Drydock: attach to session 4, Reward.compute rank 3"
+    assert made["connect"] == {"host": "192.0.2.7", "port": 21007}
+    assert made["pathMappings"] == [{"localRoot": "${workspaceFolder}", "remoteRoot": "/workspace"}]
