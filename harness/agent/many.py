@@ -119,6 +119,7 @@ class Many:
         self._closed_by: int | None = None
         self._outside = 0
         self._outside_answer = 0.0
+        self._ticks = 0
         self._ours: set[asyncio.Task[Any]] = set()
         self._url, self._key = job.first_url, {FIRST: job.first_key}
 
@@ -151,15 +152,13 @@ class Many:
             runs=lambda: [(run, active.coroutine) for run, active in list(self._active.items())],
             state=self._watcher.state,
             done=lambda: self._done,
-            tell=lambda tick: self._channel.say("tick", **tick),
+            tell=self._tell,
         )
+        self._watch = watch
         watch.start()
-        course = asyncio.ensure_future(self._tell_course(watch))
-        self._ours.add(course)
         try:
-            await self._all(watch)
+            await self._all()
         finally:
-            course.cancel()
             watch.stop()
             self._say_course(watch)
         await self._finish()
@@ -184,7 +183,7 @@ class Many:
         self._done = 0
         self._channel.say("first", shared_client_closed=bool(self._client is not None and self._client.is_closed))
 
-    async def _all(self, watch: LoopWatch) -> None:  # noqa: ARG002
+    async def _all(self) -> None:
         police = self._police_task()
         runs = len(self._job.samples) * self._job.group_size
         limit = min(runs, self._job.in_flight)
@@ -293,18 +292,20 @@ class Many:
 
     # -- what is told
 
-    async def _tell_course(self, watch: LoopWatch) -> None:
-        while True:
-            await asyncio.sleep(5)
-            self._say_course(watch)
+    def _tell(self, tick: dict[str, Any]) -> None:
+        """In the watching thread, for describing stacks takes a while, and the loop is the agent's."""
+        self._channel.say("tick", **tick)
+        self._ticks += 1
+        if self._ticks % 10 == 0:
+            self._say_course(self._watch)
 
     def _say_course(self, watch: LoopWatch) -> None:
         """All that was seen of the loop until now; a later one takes the place of an earlier."""
         seconds, key = watch.blocked()
         now = {"started": time.monotonic() - self._began - seconds, "seconds": seconds, "key": key}
-        stalls = sorted([*watch.stalls, *([now] if key else [])], key=lambda stall: -stall["seconds"])[:50]
-        waits = sorted(watch.waits.items(), key=lambda item: -item[1].run_seconds)[:100]
-        profile = sorted(watch.profile.items(), key=lambda item: -item[1])[:200]
+        stalls = sorted([*list(watch.stalls), *([now] if key else [])], key=lambda stall: -stall["seconds"])[:50]
+        waits = sorted(list(watch.waits.items()), key=lambda item: -item[1].run_seconds)[:100]
+        profile = sorted(list(watch.profile.items()), key=lambda item: -item[1])[:200]
         self._channel.say(
             "course",
             stalls=[{**_without(stall, "key"), "frames": awaiting.describe(stall["key"])} for stall in stalls],

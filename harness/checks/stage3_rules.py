@@ -234,6 +234,7 @@ def faults(case: Case) -> Iterable[Finding]:
             first = died[0]
             why = f"{first.error}: {first.message}" if first.error else first.outcome
             why = why if first.outcome != "returned" else f"its reward is {first.reward_shown}"
+            why = f"{len(first.faults)} faults, then {why}" if len(first.faults) > 1 else why
             detail += f"; for example run {first.run}: {why[:160]}"
         yield Finding(
             id=f"faults.{kind.name}",

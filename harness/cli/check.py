@@ -153,6 +153,9 @@ def _next_steps(report: CheckReport) -> list[str]:
     mended = "   # once what is marked ✗ is mended"
     if report.ended_early:
         return [_call(stage=1) + mended]
+    if report.stages and report.stages[-1].stage == 3:
+        asked = {"stage": 3, "seed": report.seed} if report.exit_code else {"stage": 3, "config": "grpo.yaml"}
+        return [_call(**asked) + (mended if report.exit_code else "   # with the numbers of your training")]
     if report.exit_code:
         return [(_call(stage=2, seed=report.seed) if report.seed is not None else _call()) + mended]
     if not any(stage.stage == 2 for stage in report.stages):

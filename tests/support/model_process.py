@@ -41,6 +41,12 @@ class ModelProcess:
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n"
 
+    @property
+    def pid(self) -> int:
+        """Of the server's process."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """End it the hard way."""
         if self._process is not None:

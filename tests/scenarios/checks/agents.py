@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 
@@ -298,4 +299,29 @@ class ReadsItsInput:
     async def run(self, data: dict[str, Any], **kwargs: Any) -> float:
         assert sys.stdin.read() == ""
         await ask(data, kwargs)
+        return 1.0
+
+
+class KillsTheServer:
+    """Once some runs are over; the sample says which process and when."""
+
+    done = 0
+
+    async def run(self, data: dict[str, Any], **kwargs: Any) -> float:
+        await ask(data, kwargs)
+        KillsTheServer.done += 1
+        if KillsTheServer.done == data["after"]:
+            os.kill(data["kill"], 9)
+        return 1.0
+
+
+class SaysThatItRuns:
+    runs = 0
+
+    async def run(self, data: dict[str, Any], **kwargs: Any) -> float:
+        await ask(data, kwargs)
+        SaysThatItRuns.runs += 1
+        if SaysThatItRuns.runs > 2:
+            Path("running").touch()
+            await asyncio.sleep(10_000)
         return 1.0

@@ -1,0 +1,130 @@
+"""The verdict on scaling, from rows made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.checks import scaling, stage3_rows
+from harness.checks.stage3_data import (
+    Asked,
+    CallRow,
+    ClientPlace,
+    LoadData,
+    LoopTime,
+    RunRow,
+    Stack,
+    StackFrame,
+    Stall,
+    Wait,
+    WaitKind,
+)
+from harness.checks.stage3_rows import Rows
+
+OWN = StackFrame(file="/work/agent.py", line=7, function="run", own=True)
+SELECT = StackFrame(file="/usr/lib/python3/asyncio/locks.py", line=3, function="acquire")
+SDK = StackFrame(file="/venv/openai/_base_client.py", line=9, function="post")
+SYNC = StackFrame(file="/venv/httpx2/_client.py", line=9, function="send")
+MATHS = StackFrame(file="/venv/numpy/linalg.py", line=9, function="inv")
+
+
+def rows(calls: int = 64, at_once: int = 64, **data: Any) -> Rows:
+    """Ten seconds of runs with a call of a second each, so many of them at once."""
+    made = tuple(
+        CallRow(
+            run=number,
+            number=1,
+            path="/v1/chat/completions",
+            started=0.0,
+            sent=float(number // at_once),
+            ended=number // at_once + 1.0,
+            status=200,
+        )
+        for number in range(calls)
+    )
+    runs = tuple(
+        RunRow(run=call.run, group=0, line=1, started=0.0, ended=call.ended, outcome="returned") for call in made
+    )
+    asked = Asked(runs=calls, in_flight=calls, groups=1, group_size=calls, server="simulated")
+    return Rows(runs, made, (), LoadData(asked=asked, wall=10.0, **data))
+
+
+def wait(kind: WaitKind, seconds: float, *frames: StackFrame, most: int = 60) -> Wait:
+    return Wait(kind=kind, frames=frames or (OWN, SELECT), run_seconds=seconds, most=most)
+
+
+def kinds(given: Rows, bare_rate: float | None = 6.4) -> list[str]:
+    return [cause.kind for cause in scaling.judge(given, bare_rate=bare_rate).causes]
+
+
+def test_waiting_for_the_server_scales_however_long_it_is() -> None:
+    verdict = scaling.judge(rows(waits=(wait("model", 600.0),)), bare_rate=6.4)
+    assert (verdict.kind, verdict.peak) == ("scales", 64)
+    assert verdict.ratio == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", ["lock", "semaphore", "queue", "condition", "thread"])
+def test_standing_in_line_serialises(kind: WaitKind) -> None:
+    given = rows(waits=(wait(kind, 500.0), wait("model", 100.0, SDK)))
+    verdict = scaling.judge(given, bare_rate=None)
+    assert verdict.kind == "serialises"
+    assert verdict.causes[0].own == (OWN,)
+    assert kinds(rows(waits=(wait(kind, 50.0), wait("model", 500.0)))) == []
+    # Not the user's own doing: no line of theirs is on the way.
+    assert kinds(rows(waits=(wait(kind, 500.0, SDK, SELECT),))) == []
+
+
+@pytest.mark.parametrize("kind", ["sleep", "event", "other", "socket", "process", "loop"])
+def test_waiting_for_oneself_does_not(kind: WaitKind) -> None:
+    assert kinds(rows(waits=(wait(kind, 500.0), wait("model", 100.0)))) == []
+
+
+def test_too_few_connections_are_told_where_the_client_was_made() -> None:
+    made = ClientPlace(file="/work/agent.py", line=3, source="client = ...", limit=8)
+    given = rows(at_once=8, waits=(wait("connection", 500.0, OWN, SDK),), clients=(made,))
+    (cause,) = scaling.judge(given, bare_rate=None).causes
+    assert (cause.kind, cause.own[-1].line, cause.detail) == ("connection", 3, "max_connections=8")
+    # At the start all wait until their connections are made; then all are on their way.
+    assert kinds(rows(at_once=64, waits=(wait("connection", 500.0, OWN, SDK),), clients=(made,))) == []
+
+
+@pytest.mark.parametrize(
+    ("below", "waiting", "kind"),
+    [
+        ((SYNC,), True, ["blocking-http"]),
+        ((), True, ["blocking-call"]),
+        ((MATHS,), False, ["cpu"]),
+        ((), False, ["cpu"]),
+        ((SDK,), False, []),
+    ],
+)
+def test_what_stops_the_loop_is_told_apart(below: tuple[StackFrame, ...], waiting: bool, kind: list[str]) -> None:
+    stall = Stall(started=0.0, seconds=4.0, frames=(OWN, *below), waiting=waiting)
+    assert kinds(rows(stalls=(stall,))) == kind
+
+
+def test_short_callbacks_that_fill_the_time_count_as_well() -> None:
+    assert kinds(rows(profile=(Stack(frames=(OWN, MATHS), seconds=4.0),))) == ["cpu"]
+    assert kinds(rows(profile=(Stack(frames=(OWN, SDK), seconds=4.0),))) == []
+
+
+def test_what_a_busy_machine_took_is_left_out() -> None:
+    stall = Stall(started=0.0, seconds=1.0, frames=(OWN,))
+    assert kinds(rows(stalls=(stall,))) == []
+    assert kinds(rows(stalls=(stall,), loop=LoopTime(computing=1.0, starved=9.0))) == ["cpu"]
+    assert scaling.judge(rows(), bare_rate=64.0).kind == "slower"
+    assert scaling.judge(rows(loop=LoopTime(starved=9.0)), bare_rate=64.0).kind == "undecided"
+
+
+def test_without_any_run_nothing_is_decided() -> None:
+    empty = Rows((), (), (), rows().data)
+    assert scaling.judge(empty, bare_rate=None).kind == "undecided"
+
+
+def test_spans() -> None:
+    assert stage3_rows.union([(0, 2), (1, 3), (5, 6)]) == 4
+    assert stage3_rows.union([]) == 0
+    assert stage3_rows.at_once([(0, 2), (1, 3), (2, 4)], 4.0) == (2, 1.5)
+    assert stage3_rows.percentiles(map(float, range(1, 101))) == {"p50": 50, "p95": 95, "p99": 99, "max": 100}
+    assert stage3_rows.percentiles([]) == {}
