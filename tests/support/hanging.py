@@ -60,6 +60,25 @@ class Job:
                 )
             )
 
+    def launch(self, options: list[str], name: str) -> None:
+        """Start a launcher with the program; the job's folder is on its command line, to be found by."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "rank0.log").open("wb") as output:
+            self.processes.append(
+                subprocess.Popen(
+                    [self.python, *options, str(PROGRAMS), name, str(self.folder)],
+                    env={**os.environ, "OMP_NUM_THREADS": "1"},
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            )
+
+    def settle_all(self) -> Job:
+        """Wait until nobody below the launcher gets on any more."""
+        return self._settle([pid for pid in self.everything() if pid not in self.pids])
+
     def log(self, rank: int) -> str:
         """What a rank has printed so far."""
         return (self.folder / f"rank{rank}.log").read_text(errors="replace")
@@ -71,7 +90,9 @@ class Job:
 
     def settle(self, busy: tuple[int, ...] = ()) -> Job:
         """Wait until nobody's main thread gets on any more; ``busy`` ranks are expected to compute on."""
-        watched = [process.pid for rank, process in enumerate(self.processes) if rank not in busy]
+        return self._settle([process.pid for rank, process in enumerate(self.processes) if rank not in busy])
+
+    def _settle(self, watched: list[int]) -> Job:
         seen: list[object] = []
 
         def still() -> bool:

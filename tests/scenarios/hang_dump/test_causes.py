@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hanging import Dump, Job, hang_dump
+from tests.support.harness import free_port, wait_for
 
 # Program: ranks, the right causes, the laggards; who computes on.
 CASES: dict[str, tuple[int, set[str], list[str], tuple[int, ...]]] = {
@@ -19,7 +20,6 @@ CASES: dict[str, tuple[int, set[str], list[str], tuple[int, ...]]] = {
     "data_worker": (2, {"data-worker"}, ["rank1"], ()),
     "holds_gil": (2, {"gil-held"}, ["rank0"], ()),
     "python_loop": (2, {"python-loop"}, ["rank1"], (1,)),
-    "swallowed": (2, {"exception-swallowed", "straggler"}, ["rank1"], ()),
     "lost_await": (2, {"async-lost"}, ["rank1"], ()),
     "one_after_another": (2, {"uneven-steps", "p2p-order", "collective-mismatch"}, ["rank0"], ()),
 }
@@ -65,3 +65,36 @@ def test_a_healthy_job_does_not_hang(ranks: Job, runs: Path) -> None:
     dump = dump_of(ranks, runs)
     assert dump.ended.code == 0, dump.ended
     assert dump.verdict["state"] in {"slow", "unknown"}
+
+
+def test_torchrun_is_found_with_its_ranks(ranks: Job, runs: Path) -> None:
+    """Nothing is told but a word of the command line; the launcher is no rank, its ranks are no children of its."""
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--master-addr=127.0.0.1"]
+    ranks.launch([*launcher, f"--master-port={free_port()}"], "different_collectives")
+    wait_for("both ranks' ready", lambda: ranks.log(0).count("ready") == 2)
+    ranks.settle_all()
+    dump = hang_dump(runs, "--match", str(ranks.folder))
+    assert dump.verdict["cause"] == "collective-mismatch", dump.ended
+    assert sorted(entry["id"] for entry in dump.manifest["processes"]) == ["launcher", "rank0", "rank1"]
+
+
+def test_sizes_are_looked_at_on_request(ranks: Job, runs: Path) -> None:
+    ranks.start("different_collectives", 2).settle()
+    dump = dump_of(ranks, runs, "--locals")
+    assert dump.entry("rank1")["blocked_call"] == "all_reduce(tensor=float32[4])"
+    assert dump.entry("rank0")["blocked_call"].startswith("broadcast(tensor=float32[4]")
+
+
+def test_await_chains_decide(ranks: Job, runs: Path) -> None:
+    ranks.start("lost_await", 2).settle()
+    dump = dump_of(ranks, runs, "--tasks")
+    assert (dump.verdict["cause"], dump.verdict["confidence"]) == ("async-lost", "certain")
+    assert any("one_rollout" in text for text in dump.verdict["evidence"])
+
+
+def test_the_log_of_the_one_that_left_is_read(ranks: Job, runs: Path) -> None:
+    """Its output goes to a file, so the traceback that it hid is there."""
+    ranks.start("swallowed", 2).settle()
+    dump = dump_of(ranks, runs)
+    assert dump.verdict["cause"] == "exception-swallowed"
+    assert any("ValueError: bad sample" in text for text in dump.verdict["evidence"])

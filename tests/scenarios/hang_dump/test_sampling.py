@@ -19,7 +19,7 @@ from harness.processes.sampling import NodeAnswer, ProcessEntry, SampleRequest, 
 from harness.processes.sampling.take import Sampling
 from harness.processes.stat import read_stat
 from tests.support.hanging import Job, harness
-from tests.support.harness import HARNESS, wait_for
+from tests.support.harness import CLONE, HARNESS, wait_for
 
 FakePySpy = Callable[[str], None]
 
@@ -186,6 +186,16 @@ def test_a_py_spy_that_fails_is_a_result(text: str, reason: str, job: Job, py_sp
     answer = sample(job.start("plain").settle(), dump_seconds=1)
     [entry] = answer.processes
     assert reason in entry.error
+    assert state(job.pids[0]) == "S"
+
+
+def test_where_reading_is_denied_the_process_is_asked_itself(job: Job, py_spy: FakePySpy) -> None:
+    py_spy("#!/bin/sh\necho 'Error: Permission denied (os error 13)' >&2\nexit 1\n")
+    job.start("hooked", DRYDOCK_HOOKS="faulthandler", PYTHONPATH=str(CLONE)).settle()
+    answer = sample(job, samples=2)
+    [entry] = answer.processes
+    assert [one.way for one in entry.samples] == ["faulthandler", "faulthandler"]
+    assert all(b"in train_here" in answer.dumps[one.file or ""] for one in entry.samples)
     assert state(job.pids[0]) == "S"
 
 
