@@ -6,6 +6,7 @@ A verb's file is imported only when that verb runs, so that a warm ``harness up`
 from __future__ import annotations
 
 import datetime
+import errno
 import importlib
 import os
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 import click
 
 from harness import __version__, console
-from harness.errors import BadSetting, DrydockError, Interrupted, UsageError
+from harness.errors import BadSetting, DrydockError, Interrupted, NoSpace, UsageError
 from harness.settings import home, load_settings
 
 # Verb to its module in this folder and its line in the help, in the order in which people meet them.
@@ -102,8 +103,8 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001  # the last door: a person gets a sentence, the file the traceback
-        if (broken_off := _of_docker(error)) is not None:
-            return say(broken_off)
+        if (known := _of_docker(error) or _of_disk(error)) is not None:
+            return say(known)
         path = _keep_traceback(arguments)
         where = f"The traceback is in {path}." if path else traceback.format_exc()
         return say(
@@ -130,6 +131,18 @@ def _of_docker(error: Exception) -> DrydockError | None:
     module = sys.modules.get("harness.docker_engine")
     found: DrydockError | None = module.as_unreachable(error) if module else None
     return found
+
+
+def _of_disk(error: Exception) -> NoSpace | None:
+    """A disk can be full wherever something is written."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return None
+    where = f": {error.filename} could not be written" if error.filename else ""
+    return NoSpace(
+        f"A disk is full{where}.",
+        consequence="What was asked for may be half done; the same command goes on from there.",
+        mend="make doctor TOPIC=disk   # which one, and what takes the room\n" + NoSpace.mend,
+    )
 
 
 def _keep_traceback(arguments: list[str]) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import filelock
 import psutil
 
 from harness import docker_engine
-from harness.errors import Busy, DockerMissing, EnvironmentUnfit, PortTaken, ToolTooOld
+from harness.errors import Busy, DockerMissing, EnvironmentUnfit, NoSpace, PortTaken, ToolTooOld
 from harness.settings import Settings, home
 
 OLDEST = {"compose": (2, 20), "buildx": (0, 13)}
@@ -28,27 +29,40 @@ def only_one(settings: Settings) -> Iterator[None]:
         Busy: another command holds it; says which process.
     """
     path = settings.state_dir / "lock"
+    lock = filelock.FileLock(path, timeout=0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(path, timeout=0)
-        with lock:
-            owner = path.with_name("lock.owner")
-            owner.write_text(str(os.getpid()), encoding="utf-8")
-            try:
-                yield
-            finally:
-                owner.unlink(missing_ok=True)
+        lock.acquire()
     except filelock.Timeout:
         raise Busy(
             f"Another command is changing the stack `{settings.project}` ({_holder(settings)}).",
             mend="make status   # and try again when it has ended",
         ) from None
-    except PermissionError as error:
-        raise EnvironmentUnfit(
-            f"{path.parent} can't be written by this user: {error.strerror}.",
-            consequence="Nothing was started or changed.",
-            mend=f"sudo chown -R $(id -u) {settings.state_dir.parent}",
-        ) from None
+    except OSError as error:
+        raise _unwritable(error, path.parent) from None
+    # Apart from the above: what goes wrong inside has nothing to do with the lock.
+    owner = path.with_name("lock.owner")
+    try:
+        # On a full disk `down` and `clean` are what mends it; for them this is no reason to give up.
+        with contextlib.suppress(OSError):
+            owner.write_text(str(os.getpid()), encoding="utf-8")
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            owner.unlink()
+        lock.release()
+
+
+def _unwritable(error: OSError, folder: Path) -> EnvironmentUnfit:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpace(f"The disk of {folder} is full.", consequence="Nothing was started or changed.")
+    return EnvironmentUnfit(
+        f"{folder} can't be written by this user: {reason}.",
+        consequence="Nothing was started or changed.",
+        mend=f"ls -ld {folder} {folder.parent}   # whose is it, and is it a folder?\n"
+        f"sudo chown -R $(id -u) {folder.parent}   # where it is another user's",
+    )
 
 
 def _holder(settings: Settings) -> str:

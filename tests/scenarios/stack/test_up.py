@@ -120,6 +120,22 @@ def test_a_stopped_engine_behind_a_living_gateway_is_told_and_healed(up: Stack) 
     assert up.run("up", "--json").ok().json()["changed"] == ["inference"]
 
 
+def test_a_container_that_lost_its_network_is_told_and_healed(up: Stack) -> None:
+    docker("network", "disconnect", "--force", f"{up.project}_default", up.container("inference"))
+    service = next(s for s in up.run("status", "--json").json()["services"] if s["service"] == "inference")
+    assert "network" in service["detail"]
+    assert up.run("up", "--json").ok().json()["changed"] == ["inference"]
+    assert chat(up, "smollm2-135m")["choices"]
+
+
+def test_a_network_that_was_cleaned_away_is_made_anew(up: Stack) -> None:
+    docker("stop", "--time", "1", *(up.container(service) for service in ("dev", "ray-head", "inference")))
+    docker("network", "rm", f"{up.project}_default")
+    up.run("up").ok()
+    assert up.run("status").code == 0
+    assert chat(up, "smollm2-135m")["choices"]
+
+
 def test_what_a_healed_server_left_is_kept(up: Stack) -> None:
     docker("kill", up.container("inference"))
     up.run("up").ok()

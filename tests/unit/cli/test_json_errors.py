@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], arguments: list[str], w
         (KeyboardInterrupt(), 130, "Ctrl-C"),
         (ZeroDivisionError("oh"), 1, "ZeroDivisionError: oh"),
         (UsageError("this way not"), 2, "this way not"),
+        (OSError(errno.ENOSPC, "No space left on device", "/full/up.json"), 3, "/full/up.json"),
     ],
 )
 @pytest.mark.parametrize("way", ["flag", "environment", "file"])
