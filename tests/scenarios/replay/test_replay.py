@@ -156,3 +156,23 @@ def test_with_a_recording_no_server_needs_to_be_named(check: Checker) -> None:
     done = check("--agent", f"{AGENTS}:Asks", "--replay", str(check.folder / "tape"), OPENAI_BASE_URL="")
     assert done.code == 0, str(done)
     assert "Stage 1" not in done.stdout
+
+
+def test_many_runs_are_replayed_and_one_of_them_alone(check: Checker) -> None:
+    """Recorded by stage 3, from a server that answers in its own way; replayed by stage 3 and by stage 2."""
+    tape, agent = str(check.folder / "tape"), f"{AGENTS}:Streams"
+    size = {"GLOBAL_BS": "4", "GROUP_SIZE": "2", "ROLLOUT_DP_SIZE": "1", "SERVER": "simulated"}
+    recorded = check("--stage", "3", "--agent", agent, "--record", tape, "--seed", "1", **size)
+    assert recorded.code == 0, str(recorded)
+    again = check("--stage", "3", "--agent", agent, "--replay", tape, OPENAI_BASE_URL="")
+    assert again.code == 0, str(again)
+    assert "8 of 8 runs ended as recorded, with the same reward" in again.findings["replay.reward"]["detail"]
+    assert again.findings["replay.calls"]["status"] == "pass"
+    one = check("--agent", agent, "--replay", tape, "--run", "5", OPENAI_BASE_URL="")
+    assert one.code == 0, str(one)
+    assert one.findings["replay.reward"]["status"] == "pass"
+    assert one.report["stages"][0]["figures"]["run"] == 5
+    (check.folder / "tape" / "run-00003.jsonl").unlink()
+    missing = check("--stage", "3", "--agent", agent, "--replay", tape)
+    assert missing.code == 2
+    assert "lacks some of its runs" in missing.stderr
