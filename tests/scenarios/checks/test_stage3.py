@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.scenarios.checks.conftest import HERE, Checked, Checker
-from tests.support.fake_model import KEY
+from tests.support.fake_model import KEY, Reply
 from tests.support.harness import CLONE
 from tests.support.model_process import ModelProcess
 
@@ -132,6 +135,23 @@ def test_a_real_server_is_asked_directly_and_few_samples_are_told(check: Checker
     assert done.findings["load.spread"]["status"] == "warn"
     assert not any("x-drydock-run" in headers for headers in check.model.headers[-8:])
     assert KEY not in done.written()
+
+
+def test_the_queue_of_a_slow_server_is_no_fault_of_the_agents(check: Checker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request at a time, as an engine with one slot; in all it takes longer than one run may take by itself."""
+    one_at_a_time, answer = threading.Lock(), check.model.answer
+
+    def slow(*request: Any) -> Reply:
+        with one_at_a_time:
+            time.sleep(0.2)
+            return answer(*request)
+
+    monkeypatch.setattr(check.model, "answer", slow)
+    done = check.agent("Good", "--stage", "3", "--global-bs", "12", *SMALL, "--timeout", "2")
+    assert not [finding for finding in done.findings.values() if finding["status"] == "fail"], str(done)
+    assert done.findings["load.runs"]["status"] == "pass"
+    assert done.findings["load.latency"]["facts"]["runs"]["max"] > 2
+    assert "is the server's queue" in done.findings["load.latency"]["detail"]
 
 
 def test_a_server_that_is_killed_in_mid_run_is_told_and_the_rest_is_reported(check: Checker) -> None:
