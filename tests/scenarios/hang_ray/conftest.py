@@ -110,11 +110,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         made.add("node1", "worker", "head")
         made.add("node2", "worker", "head")
         made.add("other", "head", "other")
-        wait_for("three nodes", lambda: made.whole("head", 3), 180)
-        wait_for("the other cluster", lambda: made.whole("other", 1), 180)
+        wait_for("three nodes", lambda: made.whole("head", 3), 400)
+        wait_for("the other cluster", lambda: made.whole("other", 1), 400)
         docker("exec", "--detach", made.containers["node1"], "/opt/drydock/with-env", "sh", "-c",
                f"cd /tmp && cat > job.py <<'END'\n{JOB}\nEND\npython job.py > job.log 2>&1")  # fmt: skip
-        wait_for("the job to hang", lambda: "ready" in made.run("node1", "cat", "/tmp/job.log", check=False), 120)
+        wait_for("the job to hang", lambda: "ready" in made.run("node1", "cat", "/tmp/job.log", check=False), 300)
         yield made
     finally:
         _remove(network)
