@@ -48,7 +48,7 @@ class Cluster:
     token: Path
     containers: dict[str, str] = field(default_factory=dict)
 
-    def add(self, name: str, role: str, head: str, nodes: int = 1) -> None:
+    def add(self, name: str, role: str, head: str) -> None:
         """Start one node."""
         self.containers[name] = docker(
             # On a busy machine Ray itself gives up on a node after 30 s.
@@ -56,7 +56,7 @@ class Cluster:
             "--network", self.network, "--network-alias", name,
             "--hostname", name, "--name", f"{self.network}-{name}", "--cap-drop", "ALL",
             "--security-opt", "no-new-privileges:true", "--env", "DRYDOCK_RAY_CPUS=1",
-            "--env", f"RAY_ADDRESS={head}:6379", "--env", f"DRYDOCK_RAY_NODES={nodes}",
+            "--env", f"RAY_ADDRESS={head}:6379",
             "--mount", f"type=bind,source={self.token},target=/run/secrets/ray_token,readonly", self.image, role,
         ).strip()  # fmt: skip
 
@@ -66,7 +66,8 @@ class Cluster:
 
     def whole(self, head: str, nodes: int) -> bool:
         """Whether a head counts as many nodes."""
-        return f"{nodes} of {nodes}" in self.run(head, "/opt/drydock/ray-health", check=False)
+        health = ("env", f"DRYDOCK_RAY_NODES={nodes}", "/opt/drydock/ray-health")
+        return f"{nodes} of {nodes}" in self.run(head, *health, check=False)
 
     def dump(self, name: str, address: str, *more: str) -> dict[str, Any]:
         """Run ``hang-dump`` on a node as a person does who has just a shell there."""
@@ -106,12 +107,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     docker("network", "create", network)
     made = Cluster(network, ensure_images(docker_engine.connect(), load_settings()).dev, token)
     try:
-        made.add("head", "head", "head", nodes=3)
+        made.add("head", "head", "head")
+        # One after the other: nodes that start at once on a busy machine run into Ray's own time limits.
+        wait_for("the head", lambda: made.whole("head", 1), 300)
         made.add("node1", "worker", "head")
         made.add("node2", "worker", "head")
+        wait_for("three nodes", lambda: made.whole("head", 3), 300)
         made.add("other", "head", "other")
-        wait_for("three nodes", lambda: made.whole("head", 3), 400)
-        wait_for("the other cluster", lambda: made.whole("other", 1), 400)
+        wait_for("the other cluster", lambda: made.whole("other", 1), 300)
         docker("exec", "--detach", made.containers["node1"], "/opt/drydock/with-env", "sh", "-c",
                f"cd /tmp && cat > job.py <<'END'\n{JOB}\nEND\npython job.py > job.log 2>&1")  # fmt: skip
         wait_for("the job to hang", lambda: "ready" in made.run("node1", "cat", "/tmp/job.log", check=False), 300)
