@@ -17,7 +17,7 @@ import pytest
 
 from harness.cli import main
 from tests.support.fake_model import FakeModel
-from tests.support.harness import HARNESS
+from tests.support.harness import CLONE, HARNESS
 
 HERE = Path(__file__).parent
 SAMPLE = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "answer": "Paris"}
@@ -74,6 +74,10 @@ class Checker:
             "OPENAI_API_KEY": self.model.key,
             "RUNS": str(self.folder / "runs"),
             "DRYDOCK_HOME": str(self.folder),
+            # Each run imports an SDK in a new process. Where Python may not write bytecode beside the sources, it would
+            # compile two thousand files for each of them.
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(CLONE / ".drydock" / "tests" / "bytecode"),
             **more,
         }
 
@@ -96,13 +100,13 @@ class Checker:
         """One run of an agent of ``agents.py``."""
         return self.command_here("--stage", "2", "--agent", f"{HERE / 'agents.py'}:{name}", *arguments)
 
-    def command_here(self, *arguments: str) -> Checked:
+    def command_here(self, *arguments: str, **environment: str) -> Checked:
         """The command in this process, for its start costs a second."""
         command = self.command(*arguments)
         out, err = io.StringIO(), io.StringIO()
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.chdir(self.folder)
-            for variable, value in self.environment().items():
+            for variable, value in self.environment(**environment).items():
                 patch.setenv(variable, value)
             code = main.run(command[1:])
         return Checked(code, out.getvalue(), err.getvalue(), self.folder / "runs")

@@ -49,16 +49,16 @@ def test_json_of_an_error_is_json_too(check: Checker) -> None:
 
 def test_a_server_that_is_not_there_fails_stage_1_and_is_unfit_for_stage_2(check: Checker) -> None:
     nowhere = "http://127.0.0.1:9/v1"
-    first = check("--stage", "1", OPENAI_BASE_URL=nowhere)
+    first = check.command_here("--stage", "1", OPENAI_BASE_URL=nowhere)
     assert first.code == 1, str(first)
     assert "nothing listens on 127.0.0.1:9" in first.stdout
-    second = check("--stage", "2", "--agent", f"{HERE / 'agents.py'}:Good", OPENAI_BASE_URL=nowhere)
+    second = check.command_here("--stage", "2", "--agent", f"{HERE / 'agents.py'}:Good", OPENAI_BASE_URL=nowhere)
     assert second.code == 3, str(second)
     assert "nothing listens on 127.0.0.1:9" in second.stderr
 
 
 def test_a_wrong_key_is_told_and_not_shown(check: Checker) -> None:
-    done = check("--stage", "1", OPENAI_API_KEY="some-wrong-key-0123")
+    done = check.command_here("--stage", "1", OPENAI_API_KEY="some-wrong-key-0123")
     assert done.code == 1
     assert "the key is refused" in done.stdout
     assert "some-wrong-key-0123" not in done.stdout + done.stderr + done.written()
@@ -66,7 +66,7 @@ def test_a_wrong_key_is_told_and_not_shown(check: Checker) -> None:
 
 def test_a_key_may_come_from_a_file(check: Checker) -> None:
     (check.folder / "key").write_text(f"{KEY}\n")
-    done = check("--stage", "1", "--api-key-file", "key", OPENAI_API_KEY="")
+    done = check.command_here("--stage", "1", "--api-key-file", "key", OPENAI_API_KEY="")
     assert done.code == 0, str(done)
 
 
@@ -84,7 +84,7 @@ def test_a_key_may_come_from_a_file(check: Checker) -> None:
     ],
 )
 def test_wrong_usage_is_told_in_a_sentence(check: Checker, arguments: tuple[str, ...], words: str) -> None:
-    done = check("--agent", f"{HERE / 'agents.py'}:Good", *arguments)
+    done = check.command_here("--agent", f"{HERE / 'agents.py'}:Good", *arguments)
     assert done.code == 2, str(done)
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -92,14 +92,14 @@ def test_wrong_usage_is_told_in_a_sentence(check: Checker, arguments: tuple[str,
 
 
 def test_without_any_server_it_says_what_to_set(check: Checker) -> None:
-    done = check("--stage", "1", OPENAI_BASE_URL="")
+    done = check.command_here("--stage", "1", OPENAI_BASE_URL="")
     assert done.code == 2, str(done)
     assert "OPENAI_BASE_URL isn't set" in done.stderr
 
 
 def test_results_that_cannot_be_kept_are_told_before_anything_runs(check: Checker) -> None:
     (check.folder / "file").write_text("")
-    done = check("--stage", "1", RUNS=str(check.folder / "file"))
+    done = check.command_here("--stage", "1", RUNS=str(check.folder / "file"))
     assert done.code == 3, str(done)
     assert "results can't be written" in done.stderr
     assert check.model.requests == []

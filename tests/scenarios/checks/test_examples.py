@@ -19,7 +19,7 @@ EXAMPLES = CLONE / "examples"
     ],
 )
 def test_an_example_passes(check: Checker, agent: str, data: str, path: str) -> None:
-    done = check(
+    done = check.command_here(
         "--stage",
         "2",
         "--agent",

@@ -219,7 +219,7 @@ def test_an_agent_that_is_not_there_is_told(check: Checker, agent: str, code: in
     (check.folder / "fine.py").write_text(body)
     (check.folder / "broken.py").write_text("class A:\n    async def run(self\n")
     (check.folder / "missing.py").write_text(f"import not_installed\n{body}")
-    done = check("--stage", "2", "--agent", agent)
+    done = check.command_here("--stage", "2", "--agent", agent)
     assert done.code == code, str(done)
     assert words in done.stdout + done.stderr
 
@@ -236,7 +236,7 @@ def test_an_agent_beside_modules_with_common_names_gets_its_own(check: Checker) 
         "        await client.chat.completions.create(model=os.environ['OPENAI_MODEL'], messages=data['messages'])\n"
         "        return calls.MINE * harness.MINE\n"
     )
-    done = check("--stage", "2", "--agent", "mine.py:A")
+    done = check.command_here("--stage", "2", "--agent", "mine.py:A")
     assert done.code == 0, str(done)
 
 
