@@ -9,6 +9,8 @@ floods, block, leave through ``os._exit`` or never come back, and the report mus
 ``rewards``   what ``run`` returned, described without keeping it (in the child)
 ``frames``    tracebacks and await stacks, cut to the user's own frames (in the child)
 ``child``     the child's main program
+``many``      many runs at once (in the child), ``loop_watch`` what blocks their loop, ``awaiting`` what they wait for,
+              ``holdings`` what their process holds; ``many_runner`` starts and follows it
 ``capture``   what a process prints
 ``stacks``    where a process waits, seen from outside
 ``runner``    starts the child, watches it, and gathers what happened
