@@ -36,7 +36,8 @@ LIKELY_MENDS: list[tuple[tuple[str, ...], str]] = [
 ]
 POLL_SECONDS = 0.5
 # Ray waits 30 s for its own node, and that can't be set; on a busy machine it takes longer.
-RAY_GAVE_UP = "node timed out during startup"
+# Its dashboard's start has a limit of its own.
+RAY_GAVE_UP = ("node timed out during startup", "it contains the error message from the dashboard")
 RAY_STARTS = 3
 
 
@@ -170,10 +171,11 @@ def wait_ready(client: Any, plan: Plan) -> list[Service]:
 
 def _started_again(client: Any, service: Service) -> bool:
     """Start a node again that Ray itself was too impatient with; whether there was one."""
-    late = [c for c in service.containers if not c.running and RAY_GAVE_UP in docker_engine.log_tail(client, c.id)]
+    ended = {c: docker_engine.log_tail(client, c.id) for c in service.containers if not c.running}
+    late = [container for container, log in ended.items() if any(words in log for words in RAY_GAVE_UP)]
     for container in late:
         client.containers.get(container.id).start()
-        console.note(f"{service.name}: Ray gave up after 30 s, as it does on a busy machine; it is started again")
+        console.note(f"{service.name}: Ray gave up on its own start, as it does on a busy machine; it is started again")
     return bool(late)
 
 
