@@ -99,7 +99,9 @@ def own_caller() -> dict[str, Any] | None:
     frame = sys._getframe(1)
     while frame is not None:
         if _known_own(frame.f_code.co_filename):
-            return frame_at(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name).as_dict()
+            # Not frame_at: it would look the file up on disk again, at each of hundreds of calls in a second.
+            file, line = frame.f_code.co_filename, frame.f_lineno
+            return Frame(file, line, frame.f_code.co_name, linecache.getline(file, line).strip(), True).as_dict()
         frame = frame.f_back  # type: ignore[assignment]
     return None
 

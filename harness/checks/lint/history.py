@@ -105,7 +105,7 @@ def _difference(before: list[Message], now: list[Message]) -> str:
     """What became of a history, in words; empty where it may be another agent's."""
     first = next((n for n, (one, other) in enumerate(zip(before, now, strict=False)) if one != other), None)
     if first is None:
-        return f"leaves out the last {len(before) - len(now)} messages" if len(now) < len(before) else ""
+        return f"leaves out message {len(now) + 1} ({before[len(now)][0]})" if len(now) < len(before) else ""
     one, other = before[first], now[first]
     if one[0] == other[0] == "system":
         alike = difflib.SequenceMatcher(None, one[1][:4000], other[1][:4000]).ratio()
