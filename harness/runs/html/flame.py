@@ -10,7 +10,7 @@ from markupsafe import Markup
 from harness.runs.html.page import printable, seconds
 from harness.runs.html.svg import element, picture
 
-_WIDTH, _ROW, _LETTER = 1100, 19, 6.7
+_WIDTH, _ROW, _LETTER = 1100, 19, 7.3
 _DEPTH = 64
 # Narrower than this nobody sees it; it stays in the sum of what is above it.
 _NARROWEST = 0.7

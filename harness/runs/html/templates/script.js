@@ -91,7 +91,7 @@
         rect.setAttribute("x", left);
         rect.setAttribute("width", Math.max(size - 0.6, 0.4));
         text.setAttribute("x", left + 4);
-        const letters = Math.floor((size - 6) / 6.7), label = box.dataset.text;
+        const letters = Math.floor((size - 6) / 7.3), label = box.dataset.text;
         text.textContent = label.length <= letters ? label : letters > 3 ? label.slice(0, letters - 1) + "…" : "";
       }
     };
