@@ -40,7 +40,6 @@ AGENTS = [
     ("openai", "MathToolAgent", 1),  # openai-agents, with tools and a session
     ("langchain", "MathAgent", 1),  # LangChain's chat model
     ("langchain", "MathToolAgent", 1),  # an agent with tools on LangGraph
-    ("anthropic", "MathAgent", 1),  # Anthropic's SDK
 ]
 
 
@@ -88,9 +87,7 @@ def test_a_published_agent_gets_no_false_finding(
     model = FakeModel(text="I don't know.", ignoring={"unknown-model"})
     agent = f"{package}_math_agent.py:{name}"
     with model.serving() as base_url:
-        arguments = ["check", "--here", "--stage", "2", "--agent", agent, "--data", "data.jsonl"]
-        if package == "anthropic":  # whose SDK insists on it; AReaL's configuration gives it to the agent
-            arguments += ["--agent-args", '{"max_tokens": 16}']
+        arguments = ("check", "--here", "--stage", "2", "--agent", agent, "--data", "data.jsonl")
         report = call(python, project, base_url, model.key, *arguments)
     (stage,) = report["stages"]
     wrong = {finding["id"]: finding for finding in stage["findings"] if finding["status"] != "pass"}
