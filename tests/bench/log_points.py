@@ -53,8 +53,8 @@ def run() -> bool:
         del sys.modules[spec.name]
     on, off = statistics.median(during), statistics.median(after)
     how = "sys.monitoring" if hasattr(sys, "monitoring") else "rewritten function"
-    print(f"log points, Python {sys.version_info[0]}.{sys.version_info[1]} ({how}): {on - 1:+.1%} of the loop's CPU time "
-          f"while on (goal ≤ {DURING - 1:.0%}), {off - 1:+.1%} after (goal ≤ {AFTER - 1:.0%})")  # fmt: skip
+    print(f"log points, Python {sys.version_info[0]}.{sys.version_info[1]} ({how}), share of the loop's CPU time:")
+    print(f"  while on {on - 1:+.1%} (goal ≤ {DURING - 1:.0%}), after {off - 1:+.1%} (goal ≤ {AFTER - 1:.0%})")
     return on <= DURING and off <= AFTER
 
 
