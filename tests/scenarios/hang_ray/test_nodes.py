@@ -10,7 +10,8 @@ import pytest
 from tests.scenarios.hang_ray.conftest import Cluster
 from tests.support.harness import docker, wait_for
 
-pytestmark = pytest.mark.docker
+# Four Ray nodes: on a machine that is busy otherwise Ray itself gives up on their start.
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 
 def hosts_of(dump: dict[str, Any], command: str) -> set[str]:
