@@ -162,8 +162,10 @@ async def _run(
         server = Server(proxy.base_url, proxy.root, proxy.open_run(FIRST), setup.model)
 
         async def decide(child: ManyChild) -> Target:
+            # The run's end may be told before the proxy has put its last call away.
+            await asyncio.sleep(0.1)
             made = [call for call in proxied if call.is_generation]
-            load.alone = next((call.seconds for call in made if call.ok), None)
+            load.alone = next((call.seconds for call in made if call.ok), _seconds(load.first_calls))
             load.outside = len(made) > sum(row["generation"] for row in load.first_calls)
             proxied.clear()
             if load.outside or setup.writer is not None:
@@ -238,6 +240,12 @@ async def _replay(
     load.missed += [Miss.from_dict(miss) for miss in inside if miss["run"] >= 0]
     if load.outside:
         load.calls += [_row(call) for call in calls if call.is_generation]
+
+
+def _seconds(rows: list[dict[str, Any]]) -> float | None:
+    """How long the first answered call took, as the process itself saw it."""
+    answered = (row["ended"] - row["sent"] for row in rows if row["status"] == 200 and row["sent"] is not None)
+    return next(answered, None)
 
 
 class _Proxy(RecordingProxy):
