@@ -8,6 +8,8 @@ rich itself.
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -66,7 +68,15 @@ def note(text: str) -> None:
 
 def mend(command: str) -> None:
     """Print the command that mends what the line above says."""
-    out.print(f"  [mend]{MEND} {escape(command)}[/mend]")
+    out.print(f"  [mend]{MEND} {escape(as_typed(command))}[/mend]")
+
+
+def as_typed(command: str) -> str:
+    """A command of ours with the project that was typed after this one: without it, it is about another stack."""
+    project = os.environ.get("PROJECT", "")
+    if not project or "PROJECT" not in os.environ.get("DRYDOCK_MAKE_VARS", "").split() or "PROJECT=" in command:
+        return command
+    return re.sub(r"^make( [a-z][a-z-]*)+", lambda verbs: f"{verbs[0]} PROJECT={project}", command)
 
 
 def table(columns: list[str], rows: list[list[str]], title: str = "") -> None:
@@ -145,4 +155,4 @@ def show_error(error: DrydockError) -> None:
     if error.consequence:
         err.print(f"  {escape(error.consequence)}")
     for text in error.mend.splitlines():
-        err.print(f"  [mend]{MEND} {escape(text)}[/mend]")
+        err.print(f"  [mend]{MEND} {escape(as_typed(text))}[/mend]")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -48,11 +47,4 @@ def ending(changed: Sequence[str], seconds: float, rows: list[list[str]]) -> Non
     console.facts(rows)
     console.line()
     for command, text in NEXT.items():
-        console.mend(f"{command + _typed(os.environ):<32} # {text}")
-
-
-def _typed(environ: Mapping[str, str]) -> str:
-    """The project, where it was typed after `make`: without it the next command is about another stack."""
-    if "PROJECT" in environ.get("DRYDOCK_MAKE_VARS", "").split() and environ.get("PROJECT"):
-        return f" PROJECT={environ['PROJECT']}"
-    return ""
+        console.mend(f"{console.as_typed(command):<32} # {text}")

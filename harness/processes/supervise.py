@@ -227,7 +227,7 @@ class _Supervision:
         """What the command gets as an output: the file itself in the background, else a pipe that we copy."""
         path = self._path / name
         if self.plan.background:
-            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         reader, writer = os.pipe2(os.O_CLOEXEC)
         tee = Tee(reader, path, shown)
         tee.start()

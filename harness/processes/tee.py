@@ -37,7 +37,7 @@ class Tee(threading.Thread):
         self.problem = ""
         self._source = source
         self._terminal = terminal
-        self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._stop_reader, self._stop_writer = os.pipe2(os.O_CLOEXEC)
 
     def run(self) -> None:

@@ -89,8 +89,11 @@ class Plan:
         )
 
 
-def make_plan(settings: Settings) -> Plan:
+def make_plan(settings: Settings, *, to_start: bool = True) -> Plan:
     """Decide what is to run.
+
+    Args:
+        to_start: False for a stack that is only looked at: its folders may be gone since.
 
     Raises:
         BadSetting: the workspace or the checkout is no folder, ENGINE=external lacks its address, or DEBUG names no
@@ -101,10 +104,11 @@ def make_plan(settings: Settings) -> Plan:
             "ENGINE=sglang needs a GPU and an image for it, and this version has none.",
             mend="make up ENGINE=vllm\nmake up ENGINE=external OPENAI_BASE_URL=…   # SGLang that runs elsewhere",
         )
-    workspace = _folder(settings.workspace, "WORKSPACE")
+    workspace = _folder(settings.workspace, "WORKSPACE") if to_start else settings.workspace
     framework_target = None
     if settings.framework_src is not None:
-        framework_target = f"/framework/{_folder(settings.framework_src, 'FRAMEWORK_SRC').name}"
+        source = _folder(settings.framework_src, "FRAMEWORK_SRC") if to_start else settings.framework_src
+        framework_target = f"/framework/{source.name}"
     server = _server(settings)
     services = {"ray-head": 1, "dev": 1}
     if settings.engine != "external":
@@ -123,8 +127,11 @@ def container_user(workspace: Path) -> tuple[int, int]:
 
     Someone who is neither root nor the owner gets their own id: only so can the containers read the key files.
     """
-    owner = workspace.stat()
     me = os.geteuid()
+    try:
+        owner = workspace.stat()
+    except FileNotFoundError:
+        return me, os.getegid()  # nothing is started for it
     if me not in (0, owner.st_uid):
         return me, os.getegid()
     return (owner.st_uid, owner.st_gid) if owner.st_uid != 0 else (1000, 1000)

@@ -88,8 +88,8 @@ def recall(settings: Settings) -> tuple[Plan, tuple[str, ...]]:
         # A stack of one engine can't be asked for another's services: its engine and all that goes with it is kept.
         merged = Settings(**{**mine, **old})
     except ValidationError:
-        return make_plan(settings), (settings.model,)
-    return make_plan(merged), names
+        return make_plan(settings, to_start=False), (settings.model,)
+    return make_plan(merged, to_start=False), names
 
 
 def _kept(settings: Settings) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness import console
 from harness.cli.already import NEXT, ending
 
 
@@ -17,3 +18,18 @@ def test_the_next_commands_name_a_project_that_was_typed(
     lines = [line for line in capsys.readouterr().out.splitlines() if "→" in line]
     assert len(lines) == len(NEXT)
     assert all(("PROJECT=mine" in line.partition("#")[0]) is there for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("make up", "make up PROJECT=mine"),
+        ("make up check STAGE=1   # once it runs", "make up check PROJECT=mine STAGE=1   # once it runs"),
+        ("make down PROJECT=other", "make down PROJECT=other"),
+        ("docker rm -f x", "docker rm -f x"),
+    ],
+)
+def test_every_mend_does(monkeypatch: pytest.MonkeyPatch, command: str, shown: str) -> None:
+    monkeypatch.setenv("PROJECT", "mine")
+    monkeypatch.setenv("DRYDOCK_MAKE_VARS", "PROJECT")
+    assert console.as_typed(command) == shown

@@ -114,3 +114,12 @@ def test_what_the_last_up_had_and_this_one_lacks_is_told(tmp_path: Path) -> None
     remember(plan(tmp_path, MODEL="qwen2.5-0.5b", WORKERS="2"), ("qwen2.5-0.5b",))
     assert gone_back(load_settings(environ={"WORKERS": "1"})) == {"MODEL": "qwen2.5-0.5b"}
     assert gone_back(load_settings(environ={"MODEL": "smollm2-135m", "WORKERS": "2"})) == {}
+
+
+def test_a_stack_is_looked_at_when_its_folders_are_gone(tmp_path: Path) -> None:
+    settings = load_settings(environ={"WORKSPACE": "gone", "FRAMEWORK_SRC": "gone/too"})
+    with pytest.raises(BadSetting, match="doesn't exist"):
+        make_plan(settings)
+    made = make_plan(settings, to_start=False)
+    assert made.framework_target == "/framework/too"
+    assert made.services == {"ray-head": 1, "dev": 1, "inference": 1}
