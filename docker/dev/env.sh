@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # env.sh     to be sourced by any shell: the addresses and keys of the model server and of the Ray cluster, so that an
 #            unmodified OpenAI() or Anthropic() client and a bare ray.init() find them
 #
