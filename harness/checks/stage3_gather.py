@@ -30,6 +30,7 @@ from harness.openai_api.recording.store import Recording, Writer
 from harness.openai_api.simulated.process import Serving, serving
 from harness.openai_api.simulated.server import Behaviour, Met
 
+SETTLE_SECONDS = 10.0
 CHILD = "harness.checks.stage3_child"
 FIRST, BARE = -1, -2
 
@@ -163,7 +164,7 @@ async def _run(
 
         async def decide(child: ManyChild) -> Target:
             # The run's end may be told before the proxy has put its last call away.
-            await asyncio.sleep(0.1)
+            await proxy.settled(SETTLE_SECONDS)
             made = [call for call in proxied if call.is_generation]
             load.alone = next((call.seconds for call in made if call.ok), _seconds(load.first_calls))
             load.outside = len(made) > sum(row["generation"] for row in load.first_calls)

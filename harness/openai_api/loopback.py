@@ -65,6 +65,9 @@ class Loopback(ABC):
         self._began: dict[int, float] = {}
         self._connections: set[asyncio.Task[None]] = set()
         self.refused = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._under_way = 0
 
     async def __aenter__(self) -> Loopback:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=1024)
@@ -105,9 +108,25 @@ class Loopback(ABC):
     async def respond(self, incoming: Incoming, reader: Reader, connection: Connection) -> None:
         """Answer a request on its connection, and show the answer to the reader while it passes."""
 
+    def begun(self) -> None:
+        """A call has come in; ``ended`` follows in whatever way it ends."""
+        self._under_way += 1
+        self._idle.clear()
+
+    async def settled(self, seconds: float) -> bool:
+        """Wait until every call that came in has been put away, as clients have their answer before; False if not."""
+        try:
+            await asyncio.wait_for(self._idle.wait(), seconds)
+        except asyncio.TimeoutError:
+            return False
+        return True
+
     def ended(self, reader: Reader) -> None:
         """A call has ended, in whatever way."""
         self._take(reader.call())
+        self._under_way -= 1
+        if not self._under_way:
+            self._idle.set()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -210,6 +229,7 @@ class Connection:
             await self.refuse(401, _REASON)
             return
         reader = Reader(incoming.number, incoming.run, incoming.method, incoming.path, incoming.body, incoming.began)
+        self._owner.begun()
         respond = asyncio.ensure_future(self._owner.respond(incoming, reader, self))
         # A client that hangs up must stop the server's generation too, as it would without us in between.
         gone = asyncio.ensure_future(self._watch_for_end())

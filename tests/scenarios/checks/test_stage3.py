@@ -151,7 +151,7 @@ def test_the_queue_of_a_slow_server_is_no_fault_of_the_agents(check: Checker, mo
     assert not [finding for finding in done.findings.values() if finding["status"] == "fail"], str(done)
     assert done.findings["load.runs"]["status"] == "pass"
     assert done.findings["load.latency"]["facts"]["runs"]["max"] > 2
-    assert "is the server's queue" in done.findings["load.latency"]["detail"]
+    assert "is the server's queue" in done.findings["load.latency"]["detail"], f"{done.findings}"
 
 
 def test_a_server_that_is_killed_in_mid_run_is_told_and_the_rest_is_reported(check: Checker) -> None:
