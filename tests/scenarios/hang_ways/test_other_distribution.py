@@ -34,7 +34,7 @@ def trixie(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def network() -> Iterator[str]:
-    """A network of the job's own."""
+    """A network of the job's own; asked for before the containers, so that they are gone first."""
     name = own_project("torchrun")
     docker("network", "create", "--internal", name)
     yield name
@@ -48,7 +48,7 @@ def test_its_own_python_is_sampled(stack: Stack, boxes: Boxes, trixie: str) -> N
     assert "hold_on" in seen.stacks
 
 
-def test_torchrun_over_two_containers(stack: Stack, boxes: Boxes, trixie: str, network: str) -> None:
+def test_torchrun_over_two_containers(stack: Stack, network: str, boxes: Boxes, trixie: str) -> None:
     python, packages = places(torch_python())
     names = [
         boxes.begin(
