@@ -97,3 +97,4 @@ def test_a_server_that_can_not_start_shows_its_log_unasked(fresh: Stack) -> None
         assert "make up ENGINE_ARGS=" in ended.stderr
     finally:
         fresh.run("down").ok()
+        docker("volume", "rm", f"{fresh.project}_samplers")  # `down` keeps volumes
