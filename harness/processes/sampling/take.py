@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from harness import __version__
-from harness.processes.sampling import facts, inside, roles
+from harness.processes.sampling import facts, gpu, inside, roles
 from harness.processes.sampling.aside import Logs, recorder_of
 from harness.processes.sampling.dumper import DENIED, MISSING, Dumped, Dumper, find_py_spy
 from harness.processes.sampling.find import find
@@ -110,6 +110,7 @@ class Sampling:
 
     def _round(self, entries: list[ProcessEntry], number: int) -> None:
         """One sample of each."""
+        busy = gpu.utilisation()
         started = time.monotonic()
         # py-spy is its own process: a few more of them than cores keep the cores busy while others start.
         pool = ThreadPoolExecutor(max_workers=max(1, min(len(entries), 2 * (os.cpu_count() or 2))))
@@ -117,6 +118,7 @@ class Sampling:
             jobs = [(entry, pool.submit(self._sample, entry)) for entry in entries]
             for entry, job in jobs:
                 sample, content = job.result()
+                sample.gpu_percent = busy.get(entry.pid)
                 entry.samples.append(sample)
                 if content is not None:
                     ending = "txt" if sample.way == "faulthandler" else "json"
