@@ -1,4 +1,4 @@
-"""Where this process runs; light imports only, for the quickest verbs need it."""
+"""Where this process runs, and files that it keeps there; light imports only, for the quickest verbs need it."""
 
 from __future__ import annotations
 
@@ -17,3 +17,19 @@ def home() -> Path:
 def in_container() -> bool:
     """Whether this process runs in a container of ours, where a verb has nothing to hand on to."""
     return bool(os.environ.get("DRYDOCK_IN_CONTAINER"))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file, and the folder that it lies in, so that it appears whole or not at all; nothing is left beside it.
+
+    Raises:
+        OSError: the disk is full, or the folder can't be written to; what was there before is still there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -28,7 +29,8 @@ def command(**flags: Any) -> None:
     for file in written:
         if file.kept:
             console.warn(f"{file.path} was there already and is left as it is")
-            console.mend(f"compare it with examples/.vscode/{file.path.name} and devcontainer/ of this clone")
+            ours = "devcontainer" if file.path.name == "devcontainer.json" else "examples/.vscode"
+            console.mend(f"diff {shlex.quote(str(file.path))} {ours}/{file.path.name}   # what ours has beside")
         else:
             console.ok(str(file.path))
-    console.mend(f'code {settings.dir}   # then "Dev Containers: Reopen in Container"')
+    console.mend(f'code {shlex.quote(str(settings.dir))}   # then "Dev Containers: Reopen in Container"')

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.places import write_whole
 from harness.stack.expected import Expected
 from harness.stack.observe import Service
 
@@ -59,9 +60,7 @@ class Record:
 
     def write(self, path: Path) -> None:
         """Write it, whole or not at all."""
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        fresh.replace(path)
+        write_whole(path, json.dumps(asdict(self)))
 
     def still_true(self, environ: Mapping[str, str]) -> bool:
         """Whether a full `up` would be asked the same now, and would look at the same."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadSetting
+from harness.places import write_whole
 from harness.settings import home, load_settings
 from harness.stack import guard, observe, rendering
 from harness.stack.already import fine
@@ -59,10 +60,7 @@ def prepare(flags: Mapping[str, Any]) -> tuple[tuple[str, ...], Path]:
         plan, changed = result.plan, result.changed
     text = rendering.compose_for(plan).run("config")
     path = home() / RENDERED
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(path)
+    write_whole(path, text)
     return changed, path
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 from harness.docker_engine import Compose
 from harness.models import ModelFiles
+from harness.places import write_whole
 from harness.settings import home
 from harness.stack import samplers
 from harness.stack.keys import last_written
@@ -96,10 +96,7 @@ def write_env_file(path: Path, values: dict[str, str]) -> None:
     """Write the variables so that Compose reads back exactly these values; the file appears whole or not at all."""
     text = "# Written by `make up`; put your own settings into drydock.env.\n"
     text += "".join(f"{name}={_quoted(value)}\n" for name, value in values.items())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(path)
+    write_whole(path, text)
 
 
 def stamp(compose: Compose, values: dict[str, str]) -> str:

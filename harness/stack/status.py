@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from harness.places import write_whole
 from harness.settings import Settings, environment_name
 from harness.stack import observe
 from harness.stack.already import fine
@@ -55,11 +56,7 @@ def status(client: Any, settings: Settings) -> Status:
 def remember(plan: Plan, names: tuple[str, ...]) -> None:
     """Write down what this `up` was asked for (no secret among it)."""
     given = {field: plan.settings.shown(field) for field in plan.settings.model_fields_set if field not in _SECRET}
-    path = plan.settings.state_dir / "up.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(".up.json.new")
-    fresh.write_text(json.dumps({"settings": given, "names": names}, indent=2), encoding="utf-8")
-    fresh.replace(path)
+    write_whole(plan.settings.state_dir / "up.json", json.dumps({"settings": given, "names": names}, indent=2))
 
 
 def asked_before(settings: Settings) -> dict[str, str]:
