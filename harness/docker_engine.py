@@ -5,10 +5,12 @@ Gathers only; nothing here decides whether what it found is good.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -30,6 +32,8 @@ FOR_PROJECT_LABEL = "dev.drydock.project"
 
 # Within which a daemon in good health answers what only looks.
 REQUEST_SECONDS = 20
+# Within which who creates a helper starts it.
+SECONDS_TO_START = 60
 # To remove images and gigabytes of build cache it works on the disk for minutes, and says nothing until the end.
 REMOVAL_SECONDS = 1800
 
@@ -233,6 +237,20 @@ def create_beside(
         auto_remove=True,
         **more,
     )
+
+
+def remove_never_started(client: docker.DockerClient, role: str) -> None:
+    """Remove helpers that were created and never started: who created them was killed in between.
+
+    Their own end can't remove them, as they have none. One that is younger than ``SECONDS_TO_START`` may still be
+    started by whoever creates it now.
+    """
+    found = client.api.containers(all=True, filters={"status": "created", "label": f"{ROLE_LABEL}={role}"})
+    for one in found:
+        if time.time() - one["Created"] > SECONDS_TO_START:
+            # Gone meanwhile, or being removed: either will do.
+            with contextlib.suppress(docker.errors.APIError):
+                client.api.remove_container(one["Id"], force=True)
 
 
 def log_tail(client: docker.DockerClient, container_id: str, lines: int = 25) -> str:

@@ -87,6 +87,7 @@ def _containers(settings: Settings, wanted: list[str]) -> list[Way]:
         return []  # the wheel without its extra `stack`
     try:
         client = docker_engine.connect()
+        docker_engine.remove_never_started(client, containers.ROLE)
         stack = docker_engine.containers(client, settings.project)
     except DrydockError:
         if wanted:

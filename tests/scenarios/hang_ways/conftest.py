@@ -149,6 +149,6 @@ def _read(ended: Ended, files_of: Any) -> Dump:
     return Dump(ended, verdict, json.loads(files["manifest.json"]), stacks)
 
 
-def probes() -> list[str]:
-    """Probe containers that are there now."""
-    return docker("ps", "-aq", "--filter", f"label={OURS}=probe").split()
+def probes(*options: str) -> list[str]:
+    """Probe containers that are there now; ``options`` are more of ``docker ps``."""
+    return docker("ps", "-aq", "--filter", f"label={OURS}=probe", *options).split()
