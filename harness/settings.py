@@ -57,6 +57,9 @@ class Settings(BaseModel):
     )
 
     port: int = Field(8080, ge=1, le=65535, description="port of the inference server on 127.0.0.1")
+    ray_auth: Literal["token", "off"] = Field(
+        "token", description="off: Ray and its dashboard ask nobody for a token; `up` says what that opens"
+    )
     dashboard_port: int = Field(8265, ge=1, le=65535, description="port of Ray's dashboard on 127.0.0.1")
     project: str = Field("drydock", description="Compose project; another name gives a second, separate stack")
     wait: float = Field(600, gt=0, description="seconds `up` waits for a service to be healthy")

@@ -19,12 +19,17 @@ main() {
     start_relay
     case ${1:-} in
     head)
-        /opt/venv/bin/python /opt/drydock/dashboard_gate.py "$gate_port" "$dashboard_port" &
+        /opt/venv/bin/python /opt/drydock/dashboard_gate.py gate "$gate_port" "http://127.0.0.1:$dashboard_port" &
         exec /opt/drydock/with-env ray start --head --port "$port" --dashboard-host 0.0.0.0 --dashboard-port "$dashboard_port" \
             --include-dashboard true "${common[@]}" ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"}
         ;;
     worker) stay_joined ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"} ;;
-    dev) stay_joined --num-cpus 0 --num-gpus 0 ;;
+    dev)
+        # For what knows no token: an editor's Ray extension, a browser behind a forwarded port, curl.
+        relay_for=${RAY_ADDRESS:-ray-head:$port}
+        /opt/venv/bin/python /opt/drydock/dashboard_gate.py relay "$gate_port" "http://${relay_for%:*}:$gate_port" &
+        stay_joined --num-cpus 0 --num-gpus 0
+        ;;
     *) exec "$@" ;;
     esac
 }

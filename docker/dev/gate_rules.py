@@ -6,6 +6,9 @@ be reached by the machine's neighbours. So the gate lets nothing through without
 * programs send it as ``Authorization: Bearer TOKEN``, as Ray's own clients do;
 * browsers are asked for a password, which is the token (the user's name doesn't matter). A browser sends that along
   with requests that other sites cause, too; such requests are told by their Host, Origin and Sec-Fetch-Site.
+
+In `dev` whoever can reach the loopback can read the token anyway. So the relay there, and the gate with RAY_AUTH=off,
+asks for none; what remains is to turn away what other sites cause in a browser.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
-OWN_HOSTS = frozenset({"127.0.0.1", "localhost", "::1", "ray-head"})
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+OWN_HOSTS = LOOPBACK | {"ray-head"}
 
 
 def refusal(headers: Mapping[str, str], token: str) -> tuple[int, str] | None:
@@ -31,10 +35,19 @@ def refusal(headers: Mapping[str, str], token: str) -> tuple[int, str] | None:
         return None
     if scheme.lower() != "basic" or not same(_password(credentials), token):
         return 401, "The token is missing or wrong: .drydock/PROJECT/secrets/ray_token has it."
-    if urlsplit(f"//{headers.get('Host', '')}").hostname not in OWN_HOSTS:
+    return foreign(headers, OWN_HOSTS)
+
+
+def foreign(headers: Mapping[str, str], hosts: Collection[str] = LOOPBACK) -> tuple[int, str] | None:
+    """Status and reason for a request that another site has caused in a browser; None for all others.
+
+    Args:
+        hosts: names by which this address may be called; a forwarded port may have any number.
+    """
+    if _name(f"//{headers.get('Host', '')}") not in hosts:
         return 403, "This host name is not one of the dashboard's own."
     origin = headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc != headers.get("Host"):
+    if origin is not None and _netloc(origin) != headers.get("Host"):
         return 403, "Another site caused this request."
     if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
         return 403, "Another site caused this request."
@@ -50,4 +63,18 @@ def _password(credentials: str) -> str:
     try:
         return base64.b64decode(credentials, validate=True).decode().partition(":")[2]
     except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def _name(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def _netloc(url: str) -> str:
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
         return ""

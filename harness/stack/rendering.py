@@ -33,6 +33,7 @@ def variables(
         "DRYDOCK_RUNS_SHOWN": relative_to_clone(settings.runs_dir),
         "DRYDOCK_SECRETS": str(keys),
         "DRYDOCK_SECRETS_WRITTEN": last_written(keys),
+        "DRYDOCK_RAY_AUTH_MODE": "disabled" if settings.ray_auth == "off" else "token",
         "DRYDOCK_DASHBOARD_PORT": str(settings.dashboard_port),
         "DRYDOCK_WORKERS": str(settings.workers),
         "DRYDOCK_RAY_NODES": str(plan.ray_nodes),

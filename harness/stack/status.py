@@ -102,5 +102,5 @@ def _kept(settings: Settings) -> tuple[dict[str, str], tuple[str, ...]]:
 _SECRET = frozenset({"openai_api_key", "hf_token"})
 _RECALLED = frozenset(
     {"model", "engine", "openai_base_url", "workspace", "framework_src", "workers", "port", "dashboard_port", "context"}
-    | {"debug"}
+    | {"debug", "ray_auth"}
 )

@@ -6,6 +6,12 @@ from typing import Any
 
 from harness.stack.plan import Plan
 
+# What RAY_AUTH=off opens.
+OPENED = (
+    "every user of this machine, and before Docker 28 every neighbour that routes to it, can run code in the stack "
+    "(your workspace is in it) by Ray's dashboard"
+)
+
 
 def describe(plan: Plan, names: tuple[str, ...]) -> dict[str, Any]:
     """The same facts for ``--json``; where keys lie, never what they are."""
@@ -27,15 +33,19 @@ def rows(plan: Plan, names: tuple[str, ...]) -> list[list[str]]:
     """The table that `up` and `status` end with."""
     facts = describe(plan, names)
     key_file = "OPENAI_API_KEY, as you gave it" if plan.external else f"{facts['keys']}/api_key"
+    open_to_all = plan.settings.ray_auth == "off"
+    token = "asks for no token" if open_to_all else f"token: {facts['keys']}/ray_token"
     table = [
         ["OpenAI base URL", facts["base_url"]],
         ["Anthropic base URL", facts["anthropic_base_url"]],
         ["key", key_file],
         ["model", " or ".join(names[:3]) or "what the server lists"],
         ["engine", plan.settings.engine],
-        ["Ray dashboard", f"{facts['dashboard']}   (token: {facts['keys']}/ray_token)"],
+        ["Ray dashboard", f"{facts['dashboard']}   ({token})"],
         ["workspace", f"{facts['workspace']}   (/workspace in the containers)"],
     ]
+    if open_to_all:
+        table.append(["RAY_AUTH off", OPENED])
     for preset in plan.debug:
         table.append([f"DEBUG {preset.name}", f"{preset.shows}. Costs: {preset.costs}"])
     return table

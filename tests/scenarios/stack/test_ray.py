@@ -102,6 +102,29 @@ def test_no_ray_client_joins_with_another_token(own_stack: Stack) -> None:
     assert in_dev(own_stack, script).stdout == "joined\n"
 
 
+def test_in_dev_the_dashboard_needs_no_token_and_nobody_else_gets_there(own_stack: Stack) -> None:
+    assert "ray_version" in own_stack.execute("dev", "curl", "-sf", "http://127.0.0.1:8265/api/version")
+    status = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Host: localhost")
+    assert own_stack.execute("dev", *status, "-H", "Origin: http://evil.example", "http://127.0.0.1:8265/") == "403"
+    # Its own loopback only: a neighbour on the stack's network finds nobody there.
+    head = own_stack.container("ray-head")
+    assert docker("exec", head, *status, "http://dev:8265/", check=False) == "000"
+    assert docker("exec", head, *status, "http://ray-head:8265/") == "401"
+
+
+@pytest.mark.slow
+def test_a_cluster_that_asks_nobody_for_a_token_says_so(own_stack: Stack) -> None:
+    said = own_stack.run("up", RAY_AUTH="off").ok().stdout
+    assert "every user of this machine" in said
+    assert "every user of this machine" in own_stack.run("status").ok().stdout
+    address = f"http://127.0.0.1:{own_stack.settings['DASHBOARD_PORT']}/api/version"
+    asked = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", address]
+    assert subprocess.run(asked, capture_output=True, text=True, check=False).stdout == "200"
+    caused = [*asked, "-H", "Origin: http://evil.example"]
+    assert subprocess.run(caused, capture_output=True, text=True, check=False).stdout == "403"
+    in_dev(own_stack, "import ray; ray.init()", "--env", "RAY_AUTH_MODE=disabled").check_returncode()
+
+
 def in_dev(stack: Stack, script: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run a Python script in `dev` to whatever end it comes to."""
     return subprocess.run(
