@@ -61,13 +61,15 @@ class Running:
         if not self._started:
             self._start("driver", [], {})
 
-    def wait_for_hang(self, seconds: float = 180) -> None:
+    def wait_for_hang(self, seconds: float = 60) -> None:
         """Wait until everybody is ready, and, where it hangs, until nobody gets on any more.
 
         Raises:
             ProgramFailed: it ended or took longer.
         """
         self._wait("every process's ready", lambda: all(map(self._is_ready, self._started)), seconds)
+        if self.program.state == "done":
+            self._wait("everybody's end", lambda: not any(map(_runs, self.pids)), seconds)
         if self.program.state == "hung":
             watched = [p.pid for name, p in self._started.items() if name not in self.program.computes]
             self._wait("everybody to stand still", _Stillness(watched), seconds)
@@ -122,9 +124,11 @@ class Running:
         }  # fmt: skip
 
     def _is_ready(self, name: str) -> bool:
+        # Looked at first, and not asked for its exit code: a dump shall see it as its parent left it, a zombie.
+        ended = os.waitid(os.P_PID, self._started[name].pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         if "ready" in self.log(name).splitlines():
             return True
-        if self._started[name].poll() is not None:
+        if ended:
             raise ProgramFailed(f"{self.program.name}: {name} ended before it was ready.\n{self.log(name)[-2000:]}")
         return False
 
