@@ -120,6 +120,7 @@ class Settings(BaseModel):
     hosts: str = Field("", description="VIA's hosts: a,b or node[1-4] or @FILE with one on each line")
     remote: str = Field("harness sample", description="VIA: what samples over there")
     gap: float = Field(2, ge=0, le=600, description="seconds between the two samples of `hang-dump`")
+    case: str = Field("", description="program of examples/hangs for `hang-demo`; default: list them")
     session: int = Field(0, ge=0, description="paused worker that `attach` is for, as `breakpoints` numbers them")
     pid: int = Field(0, ge=0, description="process for `attach` and `trace`, paused or not")
     tui: bool = Field(False, description="`attach` debugs here in the terminal instead of in VS Code")

@@ -1,0 +1,164 @@
+"""``make bench-hang``: how often the verdict is right, on programs that really hang and on recorded hangs.
+
+Every program of ``examples/hangs`` is started under the neutral name ``main.py``, sampled twice and ended; its truth was
+committed before a verdict on it was seen. Writes ``docs/hang-accuracy.md``; names on the command line choose programs
+and write nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import DrydockError
+from harness.hang.collect import collect
+from harness.hang.decide import diagnose
+from harness.hang.ways import here
+from harness.hang.zoo import judge
+from harness.hang.zoo.interpreter import python_with
+from harness.hang.zoo.program import Program, programs
+from harness.hang.zoo.run import running
+from harness.processes.sampling.model import SampleRequest
+from tests.support.hang_cases import Case, Score, scores, table
+from tests.support.harness import CLONE
+
+ZOO = CLONE / "examples/hangs"
+PAGE = CLONE / "docs/hang-accuracy.md"
+RECORDED = ("recorded", "recorder", "public", "own", "later", "live", "healthy")
+
+
+@dataclass
+class Live:
+    """A program's score.
+
+    Attributes:
+        seconds: from the command to the verdict, two samples and the gap between them included.
+    """
+
+    score: Score
+    seconds: float
+
+    @property
+    def right(self) -> bool:
+        """Where nothing hangs, the one thing that counts is that nobody says so."""
+        return not self.score.false_alarm if self.score.case.state != "hung" else self.score.cause_right
+
+    @property
+    def laggards_right(self) -> bool:
+        """Only a hang has somebody to name."""
+        return self.score.case.state != "hung" or self.score.laggards_right
+
+
+def run_one(program: Program, gap: float = 2.0) -> Live:
+    """Start it, dump it, judge it, end it."""
+    with running(program, python_with(program.needs), blind=True) as one:
+        started = time.monotonic()
+        collected = collect(here.find(), SampleRequest(pids=one.pids, gap_seconds=gap))
+        verdict = diagnose(collected.dump)
+        seconds = time.monotonic() - started
+        verdict.laggards = judge.laggards(verdict, collected.manifest.processes, one.names, program)
+    case = Case(
+        folder=program.path.with_suffix(""),
+        accept=list(program.accept),
+        laggards=list(program.laggards),
+        tie=list(program.tie),
+        state=program.state,
+    )
+    return Live(Score(case, verdict), seconds)
+
+
+def run_all(folder: Path, only: set[str]) -> list[Live]:
+    """Every program of a folder, one after another."""
+    done = []
+    for program in programs(folder):
+        if only and program.name not in only:
+            continue
+        try:
+            live = run_one(program)
+        except DrydockError as error:
+            print(f"  {program.name}: not run: {error}", flush=True)
+            continue
+        done.append(live)
+        marks = f"{'✓' if live.right else '✗'}{'✓' if live.laggards_right else '✗'}"
+        print(f"  {marks} {live.seconds:4.1f} s  {live.score}", flush=True)
+    return done
+
+
+def main(only: set[str]) -> int:
+    """Run everything, print it, and write the page; returns the exit code."""
+    zoo, ten = run_all(ZOO, only), run_all(ZOO / "ten", only)
+    if only:
+        return 0 if all(live.right and live.laggards_right for live in [*zoo, *ten]) else 1
+    lines = _page(zoo, ten)
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"written: {PAGE.relative_to(CLONE)}")
+    return 0 if _goals_met(zoo, ten) else 1
+
+
+def _goals_met(zoo: list[Live], ten: list[Live]) -> bool:
+    hung = [live for live in zoo if live.score.case.state == "hung"]
+    enough = _share([live.right for live in hung]) >= 0.95 and _share([live.laggards_right for live in hung]) >= 0.95
+    enough = enough and (not ten or _share([live.right for live in ten]) >= 0.8)
+    return enough and not any(live.score.false_alarm or live.score.certain_and_wrong for live in [*zoo, *ten])
+
+
+def _share(right: list[bool]) -> float:
+    return sum(right) / len(right) if right else 0.0
+
+
+def _row(name: str, listed: list[Score], right: int, laggards: int, seconds: str) -> str:
+    hung = [score for score in listed if score.case.state == "hung"]
+    alarms = sum(score.false_alarm for score in listed)
+    wrong = sum(score.certain_and_wrong for score in listed)
+    return (
+        f"| {name} | {len(listed)} | {right}/{len(hung)} | {laggards}/{len(hung)} "
+        f"| {alarms}/{len(listed) - len(hung)} | {wrong} | {seconds} |"
+    )
+
+
+def _live_row(name: str, listed: list[Live]) -> str:
+    hung = [live for live in listed if live.score.case.state == "hung"]
+    spent = sorted(live.seconds for live in listed)
+    seconds = f"{spent[len(spent) // 2]:.1f} s, at most {spent[-1]:.1f} s" if spent else ""
+    return _row(
+        name, [live.score for live in listed],
+        sum(live.right for live in hung), sum(live.laggards_right for live in hung), seconds,
+    )  # fmt: skip
+
+
+def _page(zoo: list[Live], ten: list[Live]) -> list[str]:
+    kept = {name: [score for score in scores(name) if score.case.known] for name in RECORDED}
+    lines = [
+        "# How often the verdict is right",
+        "",
+        "Written by `make bench-hang`. Each program of [examples/hangs](../examples/hangs/README.md) was started, left to",
+        "hang, sampled twice and ended; recorded hangs ([tests/hang_cases](../tests/hang_cases/README.md)) were read from",
+        "their files. The truth was committed before any verdict was seen.",
+        "",
+        "*Cause*: the first cause is right, or the verdict is undecided between it and one that stacks can't tell from it.",
+        "*Laggards*: all whom a person would name and nobody else. *False alarms*: called hung where nothing hangs.",
+        "",
+        "| set | cases | cause | laggards | false alarms | certain and wrong | command to verdict |",
+        "|---|---|---|---|---|---|---|",
+        _live_row("programs, run live", zoo),
+    ]
+    if ten:
+        lines.append(_live_row("ten by somebody who knew no rule", ten))
+    for name, listed in kept.items():
+        if listed:
+            hung = [score for score in listed if score.case.state == "hung"]
+            right, named = sum(s.cause_right for s in hung), sum(s.laggards_right for s in hung)
+            lines.append(_row(f"`{name}`", listed, right, named, ""))
+    everything = [live.score for live in [*zoo, *ten]]
+    lines += ["", "## What it still gets wrong", ""]
+    wrong = [live for live in [*zoo, *ten] if not live.right or not live.laggards_right]
+    lines += [f"- `{live.score}`" for live in wrong] or ["Nothing, this time."]
+    lines += ["", "## What was said of what", "", "True cause, how often, what was said:", "", "```"]
+    lines += [table(everything).rstrip(), "```"]
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main(set(sys.argv[1:])))
