@@ -91,7 +91,7 @@ trace: venv ## Log points in running code (AT=reward.py:42 IF='reward < -1' LOG=
 restart-ray: venv ## Restart our Ray cluster and no other
 	@.venv/bin/harness restart-ray
 
-doctor: venv ## Find out what is wrong with this machine or the stack
+doctor: venv ## Find out what is wrong with this machine or the stack (TOPIC=debugger: with breakpoints)
 	@.venv/bin/harness doctor
 
 init: venv ## Let an editor open a project of your own in this stack (DIR=~/my-agent)

@@ -68,6 +68,10 @@ class Agent:
             from harness.breakpoints.inside import status
 
             send(connection, status.of_this_process(self.role))
+        elif ask == "fitness":
+            from harness.breakpoints.inside import fitness
+
+            send(connection, fitness.of_this_process())
         elif ask == "listen":
             send(connection, listening.listen(self.host))
         elif ask == "interrupt":

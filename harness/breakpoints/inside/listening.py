@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import socket
 import sys
@@ -12,6 +13,8 @@ from typing import Any
 # Where debugpy lies, if the process that was entered from outside has none of its own.
 last_resort = ""
 _address: tuple[str, int] | None = None
+# File and line of the first call of debugpy.listen; "" before it.
+begun_by = ""
 
 # An expression that never returns is given up after this time, and the worker is still there.
 EVALUATION_SECONDS = "30"
@@ -24,7 +27,7 @@ def take_ports_from(public_api: Any, ports: range) -> None:
     listen = public_api.listen
 
     def listen_in_range(address: Any, **kwargs: Any) -> tuple[str, int]:
-        global _address
+        global _address, begun_by
         if _address is not None:
             return _address
         host, wanted = address if isinstance(address, tuple) else ("127.0.0.1", address)
@@ -38,6 +41,10 @@ def take_ports_from(public_api: Any, ports: range) -> None:
                     raise
                 # Somebody else was quicker: the next one.
         _address = found or listen((host, wanted), **kwargs)
+        caller = sys._getframe(1)
+        begun_by = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        if _ray_worker() is not None:
+            _give_breakpoint_to_ray()
         return _address
 
     public_api.listen = listen_in_range
@@ -65,18 +72,24 @@ def listen(host: str) -> dict[str, Any]:
     except ImportError:
         sys.path.append(last_resort)
         import debugpy
-    worker = _ray_worker()
     ray_debugger = sys.modules.get("ray.util.debugpy")
-    if worker is not None and ray_debugger is not None:
+    if _ray_worker() is not None and ray_debugger is not None:
         ray_debugger._ensure_debugger_port_open_thread_safe()
-        # debugpy has put its own in the place of Ray's.
-        ray_debugger._override_breakpoint_hooks()
+        _give_breakpoint_to_ray()
     else:
         debugpy.listen((host, 0))
     found = address()
     if found is None:
         raise RuntimeError("debugpy listens, but on a port that is not known")
     return {"host": found[0], "port": found[1]}
+
+
+def _give_breakpoint_to_ray() -> None:
+    """debugpy has put its own `breakpoint()` in the place of Ray's, at which nobody would be paused."""
+    try:
+        importlib.import_module("ray.util.debugpy")._override_breakpoint_hooks()
+    except (ImportError, AttributeError):
+        pass  # another Ray than those that we know
 
 
 def address() -> tuple[str, int] | None:

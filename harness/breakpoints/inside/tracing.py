@@ -25,6 +25,7 @@ ERRORS_TOLD = 3
 _monitoring = Monitoring()
 _rewriting = Rewriting()
 _lock = threading.Lock()
+_on: set[int] = set()
 
 
 class Point:
@@ -67,6 +68,11 @@ class Point:
             self._busy.now = False
 
 
+def active() -> int:
+    """How many log points are on in this process."""
+    return len(_on)
+
+
 def serve(connection: socket.socket, question: dict[str, Any]) -> None:
     """Trace until there are enough hits or the other side closes."""
     try:
@@ -75,12 +81,14 @@ def serve(connection: socket.socket, question: dict[str, Any]) -> None:
         send(connection, {"error": f"can't be read: {error.msg}: {(error.text or '').strip()}"})
         return
     tracer = _Tracer(str(question["file"]), int(question["line"]), point)
+    _on.add(id(point))
     try:
         told = tracer.look()
         send(connection, {"armed": told, **status.names()})
         _stream(connection, tracer, point, told)
     finally:
         tracer.stop()
+        _on.discard(id(point))
     _flush(connection, point)
     send(
         connection, {"end": {"hits": point.hits, "passed": point.passed, "errors": point.errors, "spent": point.spent}}

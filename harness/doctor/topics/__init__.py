@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.doctor.check import Check
-from harness.doctor.topics import disk, docker, gpu, machine, network, ports, proxies, settings, stack
+from harness.doctor.topics import debugger, disk, docker, gpu, machine, network, ports, proxies, settings, stack
 from harness.errors import UsageError
 
 TITLES: dict[str, str] = {
@@ -15,7 +15,10 @@ TITLES: dict[str, str] = {
     "gpu": "GPU",
     "stack": "Stack",
     "settings": "Settings",
+    "debugger": "Debugger",
 }
+# Looked at where they are named only: they take longer than all others together.
+ON_REQUEST = frozenset({"debugger"})
 
 CHECKS: tuple[Check, ...] = (
     *machine.CHECKS,
@@ -27,11 +30,12 @@ CHECKS: tuple[Check, ...] = (
     *gpu.CHECKS,
     *stack.CHECKS,
     *settings.CHECKS,
+    *debugger.CHECKS,
 )
 
 
 def select(topics: str) -> tuple[Check, ...]:
-    """The checks of some topics, given with commas between; all of them for "".
+    """The checks of some topics, given with commas between; for "" all of them save what is looked at on request.
 
     Raises:
         UsageError: there is no such topic; names those that there are.
@@ -44,4 +48,4 @@ def select(topics: str) -> tuple[Check, ...]:
                 consequence="Nothing was looked at.",
                 mend=f"make doctor TOPIC={'|'.join(TITLES)}   # or several, with commas between",
             )
-    return tuple(check for check in CHECKS if not wanted or check.topic in wanted)
+    return tuple(check for check in CHECKS if check.topic in (wanted or TITLES.keys() - ON_REQUEST))

@@ -8,7 +8,7 @@ from harness.doctor.check import Check
 from harness.doctor.findings import Finding, bad, note, ok, warn
 from harness.doctor.report import Report, summary
 from harness.doctor.running import Outcome
-from harness.doctor.topics import CHECKS, TITLES, select
+from harness.doctor.topics import CHECKS, ON_REQUEST, TITLES, select
 from harness.errors import UsageError
 
 
@@ -57,7 +57,8 @@ def test_a_check_that_is_still_running_is_known() -> None:
 
 def test_topics_are_chosen_by_name() -> None:
     assert {check.topic for check in select("gpu, Disk")} == {"gpu", "disk"}
-    assert select("") == CHECKS
+    assert select("") == tuple(check for check in CHECKS if check.topic not in ON_REQUEST)
+    assert {check.topic for check in select("debugger")} == {"debugger"}
 
 
 def test_an_unknown_topic_is_a_usage_error_that_names_the_known_ones() -> None:
