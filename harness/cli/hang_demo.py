@@ -28,8 +28,7 @@ from harness.settings import load_settings
 @setting_option("case")
 @setting_option("gap")
 @json_option
-@click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:
+def command(**flags: Any) -> None:
     """Run a program that hangs on purpose, dump it, say what the stacks mean, and then what is true.
 
     Without CASE=, the programs are listed. Everything that was started is ended again. Exit code 0: it was shown,
@@ -64,9 +63,8 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
     for line in program.about.splitlines()[1:]:
         console.line(line)
     console.line(f"  state      {program.state} (said: {verdict.state})")
-    console.line(
-        f"  cause      {' or '.join(program.accept)} (said: {' | '.join(verdict.candidates) or verdict.cause})"
-    )
+    named = " | ".join(verdict.candidates) or verdict.cause
+    console.line(f"  cause      {' or '.join(program.accept)} (said: {named})")
     console.line(f"  laggards   {', '.join(program.laggards) or 'nobody stands out'} (said: {', '.join(said) or '–'})")
     console.note(f"the program: {program.path.relative_to(home())}")
 

@@ -1,8 +1,8 @@
 """``make bench-hang``: how often the verdict is right, on programs that really hang and on recorded hangs.
 
-Every program of ``examples/hangs`` is started under the neutral name ``main.py``, sampled twice and ended; its truth was
-committed before a verdict on it was seen. Writes ``docs/hang-accuracy.md``; names on the command line choose programs
-and write nothing.
+Every program of ``examples/hangs`` is started under the neutral name ``main.py``, sampled twice and ended; its truth
+was committed before a verdict on it was seen. Writes ``docs/hang-accuracy.md``; names on the command line choose
+programs and write nothing.
 """
 
 from __future__ import annotations
@@ -133,11 +133,12 @@ def _page(zoo: list[Live], ten: list[Live]) -> list[str]:
     lines = [
         "# How often the verdict is right",
         "",
-        "Written by `make bench-hang`. Each program of [examples/hangs](../examples/hangs/README.md) was started, left to",
-        "hang, sampled twice and ended; recorded hangs ([tests/hang_cases](../tests/hang_cases/README.md)) were read from",
-        "their files. The truth was committed before any verdict was seen.",
+        "Written by `make bench-hang`. Each program of [examples/hangs](../examples/hangs/README.md) was started,",
+        "left to hang, sampled twice and ended; recorded hangs ([tests/hang_cases](../tests/hang_cases/README.md))",
+        "were read from their files. The truth was committed before any verdict was seen.",
         "",
-        "*Cause*: the first cause is right, or the verdict is undecided between it and one that stacks can't tell from it.",
+        "*Cause*: the first cause is right, or the verdict is undecided between it and one that stacks can't tell",
+        "from it.",
         "*Laggards*: all whom a person would name and nobody else. *False alarms*: called hung where nothing hangs.",
         "",
         "| set | cases | cause | laggards | false alarms | certain and wrong | command to verdict |",

@@ -68,8 +68,9 @@ def _make(folder: Path, locks: Sequence[Path]) -> None:
     )  # fmt: skip
     if done.returncode != 0:
         shutil.rmtree(folder, ignore_errors=True)
+        what = ", ".join(lock.name for lock in locks)
         raise LibraryMissing(
-            f"What {', '.join(lock.name for lock in locks)} holds can't be installed here: {done.stderr.strip()[-300:]}",
+            f"What {what} holds can't be installed here: {done.stderr.strip()[-300:]}",
             consequence="The program can't be started.",
             mend=f"{VARIABLE}=PYTHON   # an interpreter that has it",
         )
