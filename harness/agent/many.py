@@ -27,8 +27,8 @@ from harness.agent.child import Channel, Running, Watcher, described, shared_cli
 from harness.agent.loop_watch import LoopWatch
 
 FIRST = -1
-# How often the limit is looked at, and how long a cancelled run may take to end.
-POLICE, HEED = 0.25, 3.0
+# How often the limit is looked at, at the most and as a part of it, and how long a cancelled run may take to end.
+POLICE, PART, HEED = 1.0, 0.05, 3.0
 # A run that goes on calling without end is cut at this many calls; no agent that trains comes near it.
 MAX_CALLS = 2000
 
@@ -251,7 +251,7 @@ class Many:
         Waiting for a server that goes on answering somebody doesn't count: a queue is the server's, not the agent's.
         """
         while True:
-            await asyncio.sleep(POLICE)
+            await asyncio.sleep(min(POLICE, PART * self._job.timeout))
             now = time.monotonic()
             answered = max(self._watcher.last_answer(), self._outside_answer)
             for run, active in list(self._active.items()):

@@ -250,12 +250,13 @@ class Child:
             event = json.loads(line)
         except ValueError:
             return
-        self.take(event)
-        self._news.set()
+        if self.take(event):
+            self._news.set()
 
-    def take(self, event: dict[str, Any]) -> None:
-        """Something was said."""
+    def take(self, event: dict[str, Any]) -> bool:
+        """Something was said; returns whether somebody may wait for it."""
         self.trace.events.append(event)
+        return True
 
     def command(self, text: str) -> None:
         with contextlib.suppress(BrokenPipeError):

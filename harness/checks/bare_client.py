@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,8 +119,7 @@ async def _make(job: Job) -> None:
 
     _raise_limit()
     base_path = job.base_url.partition("://")[2].partition("/")[2]
-    with open(job.bodies, encoding="utf-8") as file:
-        requests = [(_below(path, base_path), body) for path, body in map(json.loads, file)]
+    requests = [(_below(path, base_path), body) for path, body in _requests(job.bodies)]
     if not requests:
         return
     observer = LoadObserver(_say, ours="")
@@ -157,6 +156,15 @@ async def _make(job: Job) -> None:
     await asyncio.gather(*workers, return_exceptions=True)
     _say({"seconds": seconds, "done": done})
     await client.close()
+
+
+def _requests(file: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What was kept, as it went out; an agent may send what is no JSON, and its process may end in mid-write."""
+    with open(file, "rb") as lines:
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                path, body = json.loads(line)
+                yield path, body
 
 
 def _stream_class() -> Any:

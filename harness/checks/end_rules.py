@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.agent.frames import frame_at
 from harness.agent.source import AgentSource
+from harness.checks import both
 from harness.checks.findings import Finding, Place
 from harness.checks.gather import Gathered
 
@@ -58,10 +59,8 @@ def ended(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
         )
     if raised is not None:
         if raised["type"] == "SystemExit":
-            return _raised(
-                raised, "run.exit", title, "In a rollout worker this ends the process, and every other run in it."
-            )
-        return _raised(raised, "run.raises", title, "A framework drops the trajectory; training goes on without it.")
+            return _raised(raised, "run.exit", title, both.ENDS_ALL)
+        return _raised(raised, "run.raises", title, both.DROPPED)
     return process_ended(run, "run.exit", title)
 
 
@@ -89,7 +88,7 @@ def _raised(raised: dict[str, Any], id_: str, title: str, consequence: str) -> F
 def process_ended(run: Gathered, id_: str, title: str) -> Finding:
     """The process left without a word, or with one of ``os._exit``."""
     exiting = run.trace.event("exiting")
-    consequence = "In a rollout worker this ends the process, and every other run in it."
+    consequence = both.ENDS_ALL
     if exiting is not None:
         stack = tuple(_places(exiting["frames"], own=True))
         return Finding(
@@ -138,7 +137,7 @@ def _cut(run: Gathered) -> Finding:
     if run.trace.cut_during == "run" and run.trace.ended_by == "kill":
         detail += "; it didn't heed being cancelled and was killed"
     loading = run.trace.cut_during == "load"
-    consequence = "A rollout waits for it until a framework's own limit, an hour by default in AReaL."
+    consequence = both.WAITED_FOR
     if loading:
         consequence = "Every worker imports the agent when it starts, and would wait as long."
     elif how == "blocks":

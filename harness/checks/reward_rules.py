@@ -6,10 +6,10 @@ from typing import Any
 
 from harness.agent.rewards import Reward, Value
 from harness.agent.source import AgentSource
+from harness.checks.both import NOT_KEPT
 from harness.checks.findings import Finding, Place, Status
 from harness.checks.gather import Gathered
 
-DROPPED = "AReaL takes only a float or a dict of rewards: it drops this trajectory, and only a worker's log says so."
 POISON = "One such reward makes the advantages of its whole group NaN, and with them the update."
 
 
@@ -48,13 +48,13 @@ def _judge_reward(given: Reward, ids: set[str]) -> tuple[Status, str, str, str]:
             )
         return "pass", f"{whole.shown} ({whole.type})", "", ""
     if whole.type == "NoneType":
-        return "fail", "run returned nothing (None)", DROPPED, "return a float on every path through run"
+        return "fail", "run returned nothing (None)", NOT_KEPT, "return a float on every path through run"
     if whole.finite is not None:
-        return "fail", f"{whole.shown} is {_an(whole.type)}, not a float", DROPPED, "return float(reward)"
+        return "fail", f"{whole.shown} is {_an(whole.type)}, not a float", NOT_KEPT, "return float(reward)"
     return (
         "fail",
         f"{whole.shown} is {_an(whole.type)}, not a reward",
-        DROPPED,
+        NOT_KEPT,
         "return a float, or {completion_id: float}",
     )
 
@@ -63,7 +63,7 @@ def _judge_reward_dict(given: Reward, ids: set[str]) -> tuple[Status, str, str, 
     if not given.items:
         return "fail", "an empty dict", "No call gets a reward.", "return {completion_id: reward} or one float"
     if given.keys != ("str",):
-        return "fail", f"keys are of type {', '.join(given.keys)}", DROPPED, "use the completion's id as key"
+        return "fail", f"keys are of type {', '.join(given.keys)}", NOT_KEPT, "use the completion's id as key"
     unknown = [key for key in given.items if key not in ids]
     not_numbers = {key: value for key, value in given.items.items() if not _is_number(value)}
     shown = ", ".join(f"{key[-12:]}: {value.shown}" for key, value in list(given.items.items())[:3])

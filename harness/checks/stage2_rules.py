@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from harness.agent.source import AgentSource
+from harness.checks import both
 from harness.checks.end_rules import ended, loaded
 from harness.checks.findings import Finding, Place
 from harness.checks.gather import Gathered
@@ -17,9 +18,6 @@ from harness.checks.lint.seen import place_of
 from harness.checks.reward_rules import reward
 from harness.checks.samples import DataSet
 from harness.openai_api.calls import Call
-
-# Beyond this a run's output is a flood: 512 runs of it fill a disk or stall on the pipe.
-FLOOD = 1024 * 1024
 
 
 def data_lines(data: DataSet) -> Finding:
@@ -71,14 +69,7 @@ def calls(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
     if not made:
         if run.trace.event("returned") is None or _strays(run):
             return None
-        return Finding(
-            id="run.calls",
-            title="calls to the model",
-            status="fail",
-            detail="none was made" + _elsewhere_hint(run),
-            consequence="AReaL has nothing to train on: “No interactions in session”, and drops the trajectory.",
-            mend="call the model at the base_url that run() gets",
-        )
+        return both.no_call("run", _elsewhere_hint(run))
     summary = _calls_summary(made)
     if failed:
         first = failed[0]
@@ -87,8 +78,8 @@ def calls(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
             title="calls to the model",
             status="warn" if len(failed) < len(made) else "fail",
             detail=f"{summary}; {len(failed)} failed: {_call_problem(first)}",
-            consequence="A failed call is retried by the SDK or lost; either costs time in every run.",
-            mend=_path_hint(first),
+            consequence=both.RETRIED,
+            mend=both.path_mend(first.status, first.path),
             place=place_of(first.caller),
             facts={"calls": len(made), "failed": len(failed)},
         )
@@ -129,14 +120,7 @@ def shared_client(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa:
     left = run.trace.event("left")
     if left is None or not left["shared_client_closed"]:
         return None
-    return Finding(
-        id="run.shared-client",
-        title="shared http_client",
-        status="fail",
-        detail="the run closed it",
-        consequence="The next run that uses it fails with “the client has been closed”; hundreds share one.",
-        mend="don't use `async with AsyncOpenAI(http_client=...)`: make the client without `with`, and don't close it",
-    )
+    return both.closed_client("run", "the run")
 
 
 def left_behind(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
@@ -171,14 +155,7 @@ def elsewhere(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG
     if not strays:
         return None
     origin, call = strays[0]
-    return Finding(
-        id="run.elsewhere",
-        title="calls go where they should",
-        status="fail",
-        detail=f"{len(strays)} went to {origin}{call.path}",
-        consequence="A framework doesn't see such calls: nothing is trained on them, and their cost is real.",
-        mend="take base_url from run()'s arguments, or OPENAI_BASE_URL from the environment",
-    )
+    return both.strayed("run", len(strays), f"{origin}{call.path}")
 
 
 def _strays(run: Gathered) -> list[tuple[str, Call]]:
@@ -188,19 +165,12 @@ def _strays(run: Gathered) -> list[tuple[str, Call]]:
 def output(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
     """The agent doesn't print floods."""
     total = run.trace.output.total + run.trace.errors.total
-    if total <= FLOOD:
+    if total <= both.FLOOD:
         return None
     first = run.trace.output.text() if run.trace.output.total >= run.trace.errors.total else run.trace.errors.text()
     line = next((text for text in first.splitlines() if text.strip()), "")
-    return Finding(
-        id="run.output",
-        title="output",
-        status="warn",
-        detail=f"{total / 1e6:.1f} MB printed in one run, beginning with “{line[:80]}”",
-        consequence="Hundreds of runs share one pipe or disk; printing becomes what they wait for.",
-        mend="print less, or log to a file that rotates",
-        facts={"bytes": total},
-    )
+    detail = f"{total / 1e6:.1f} MB printed in one run, beginning with “{line[:80]}”"
+    return both.flooded("run", detail, total)
 
 
 RULES: tuple[Rule, ...] = (
@@ -259,14 +229,6 @@ def _call_problem(call: Call) -> str:
     said = call.response.get("error") if isinstance(call.response, dict) else None
     said = said.get("message") if isinstance(said, dict) else said
     return f"HTTP {call.status} for {call.path}" + (f": {str(said)[:160]}" if said else "")
-
-
-def _path_hint(call: Call) -> str:
-    if call.status == 404 and "/v1/v1/" in call.path:
-        return "the base URL ends in /v1 already: don't append it (Anthropic's SDK appends it by itself)"
-    if call.status == 404 and not call.path.startswith("/v1/"):
-        return "/v1 is missing: take base_url as it comes; it ends in /v1"
-    return ""
 
 
 def _elsewhere_hint(run: Gathered) -> str:

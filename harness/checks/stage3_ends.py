@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from harness.agent.frames import frame_at
 from harness.agent.source import AgentSource
+from harness.checks import both
 from harness.checks.end_rules import loaded, process_ended, waiting_place
 from harness.checks.findings import Finding, Place
 from harness.checks.gather import Gathered
@@ -71,7 +72,7 @@ def process_lives(case: Case) -> Iterable[Finding]:
             title="process of the runs",
             status="fail",
             detail=f"{what} in a task ended the event loop; {_lost(case)}",
-            consequence="In a rollout worker every other run ends with it.",
+            consequence=both.ENDS_ALL,
             place=stack[-1] if stack else None,
             stack=stack,
         )
@@ -147,10 +148,10 @@ def _failure(error: str, group: Sequence[RunRow], number: int, kinds: int) -> Fi
     more = f" ({kinds - KEPT_KINDS} further kinds are in runs.jsonl)" if number == KEPT_KINDS < kinds else ""
     place = place_of(first)
     message = f": {first.message}" if first.message else ""
-    consequence = "The trajectory is dropped; training goes on without it."
+    consequence = both.DROPPED
     mend = ""
     if exits:
-        consequence = "In a rollout worker this ends the process, and every other run in it."
+        consequence = both.ENDS_ALL
     elif _is_descriptors(first):
         consequence = "Every connection is a file descriptor; a worker with as many runs needs more than it may have."
         mend = "ulimit -n 65536   # in the shell that starts the workers; and close clients that a run makes"
@@ -201,7 +202,7 @@ def never_ends(case: Case) -> Iterable[Finding]:
         status="fail",
         detail=f"{len(cut)} not done after {case.rows.data.asked.timeout:g} s, for example run {first.run}: "
         f"{what}{at}{below}" + (f"; {ignored} didn't heed being cancelled" if ignored else ""),
-        consequence="A rollout waits for each until a framework's own limit, an hour by default in AReaL.",
+        consequence=both.WAITED_FOR,
         mend="TIMEOUT=600   # if it is only slow; what the server's queue takes isn't counted",
         place=stack[-1] if stack else None,
         stack=stack,

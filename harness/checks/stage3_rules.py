@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from harness.checks import stage3_ends
+from harness.checks import both, stage3_ends
 from harness.checks.findings import Finding, Place
-from harness.checks.reward_rules import DROPPED, POISON
-from harness.checks.stage2_rules import FLOOD
+from harness.checks.reward_rules import POISON
 from harness.checks.stage3_data import RunRow
 from harness.checks.stage3_ends import Case, Rule, place_of
 from harness.openai_api.simulated.faults import KINDS
@@ -26,14 +25,7 @@ def calls(case: Case) -> Iterable[Finding]:
     if case.load.trace.event("began") is None:
         return
     if not made:
-        yield Finding(
-            id="load.calls",
-            title="calls to the model",
-            status="fail",
-            detail="none was made at the server that the runs are given",
-            consequence="AReaL has nothing to train on: “No interactions in session”, and drops the trajectory.",
-            mend="call the model at the base_url that run() gets",
-        )
+        yield both.no_call("load")
         return
     failed = [call for call in made if not call.ok]
     strays = [call for call in made if call.elsewhere]
@@ -50,20 +42,12 @@ def calls(case: Case) -> Iterable[Finding]:
         title="calls to the model",
         status="warn" if (failed and not wanted) or (without and not case.load.outside) else "pass",
         detail=detail,
-        consequence="A failed call is made again by the SDK or lost; either costs time."
-        if failed and not wanted
-        else "",
+        consequence=both.RETRIED if failed and not wanted else "",
+        mend=next(filter(None, (both.path_mend(call.status, call.path) for call in failed)), ""),
         facts={"calls": len(made), "failed": len(failed), "kinds": dict(kinds.most_common(20))},
     )
     if strays:
-        yield Finding(
-            id="load.elsewhere",
-            title="calls go where they should",
-            status="fail",
-            detail=f"{len(strays)} went to {strays[0].elsewhere}{strays[0].path}",
-            consequence="A framework doesn't see such calls: nothing is trained on them, and their cost is real.",
-            mend="take base_url from run()'s arguments, or OPENAI_BASE_URL from the environment at each run",
-        )
+        yield both.strayed("load", len(strays), f"{strays[0].elsewhere}{strays[0].path}")
 
 
 def rewards(case: Case) -> Iterable[Finding]:
@@ -87,7 +71,7 @@ def rewards(case: Case) -> Iterable[Finding]:
             status="fail",
             detail=f"{shown}; {len(wrong)} are of a type that is dropped, for example run {first.run} "
             f"(sample of line {first.line}): {first.reward_shown}",
-            consequence=DROPPED,
+            consequence=both.NOT_KEPT,
             mend="return float(reward), on every path through run",
             facts=facts,
         )
@@ -191,31 +175,16 @@ def shared_client(case: Case) -> Iterable[Finding]:
     first = case.load.trace.event("first")
     if closed_by is None and (first is None or not first["shared_client_closed"]):
         return
-    yield Finding(
-        id="load.shared-client",
-        title="shared http_client",
-        status="fail",
-        detail="the first run closed it" if closed_by is None or closed_by < 0 else f"run {closed_by} closed it",
-        consequence="Every later run that uses it fails with “the client has been closed”.",
-        mend="don't use `async with AsyncOpenAI(http_client=...)`: make the client without `with`, and don't close it",
-    )
+    yield both.closed_client("load", "the first run" if closed_by is None or closed_by < 0 else f"run {closed_by}")
 
 
 def output(case: Case) -> Iterable[Finding]:
     """The runs don't print floods."""
     trace = case.load.trace
     total, runs = trace.output.total + trace.errors.total, max(1, len(case.rows.runs))
-    if total <= FLOOD:
+    if total <= both.FLOOD:
         return
-    yield Finding(
-        id="load.output",
-        title="output",
-        status="warn",
-        detail=f"{total / 1e6:.1f} MB printed, {_size(total / runs)} a run",
-        consequence="Hundreds of runs share one pipe or disk; printing becomes what they wait for.",
-        mend="print less, or log to a file that rotates",
-        facts={"bytes": total},
-    )
+    yield both.flooded("load", f"{total / 1e6:.1f} MB printed, {_size(total / runs)} a run", total)
 
 
 def faults(case: Case) -> Iterable[Finding]:

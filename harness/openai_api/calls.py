@@ -97,29 +97,46 @@ class Reader:
         request: the request's body.
         began: the run's start, on the monotonic clock.
 
-    ``tape`` may be set to something that keeps the bytes as well.
+    ``tape`` may be set to something that keeps the bytes as well. While bytes pass by, little is done with them: a
+    body is parsed when somebody asks for what is in it.
     """
 
     def __init__(self, number: int, run: int, method: str, path: str, request: bytes, began: float) -> None:
         self.tape: Tape | None = None
-        self._number, self._run, self._method, self._path = number, run, method, path
+        self.number, self.path = number, path
+        self._run, self._method = run, method
         self._began, self._started = began, time.monotonic()
         self._protocol = protocol_of(path)
-        self._request = _json(request)
+        self.raw_request = request
         self._status: int | None = None
         self._failure = ""
         self._abandoned = False
         self._first: float | None = None
         self._stream: StreamReader | None = None
-        self._decoder = Decoder()
+        self._decoder: Decoder | None = None
         self._events: list[str] = []
         self._raw = bytearray()
         self._size = 0
 
     @property
-    def request(self) -> Any:
-        """The request's body as it was read."""
-        return self._request
+    def status(self) -> int | None:
+        """HTTP status; None where no answer has come."""
+        return self._status
+
+    @property
+    def failure(self) -> str:
+        """Why there is no whole answer; of a stream that carries an error it is known once ``read`` was called."""
+        return self._failure
+
+    @property
+    def first_token_seconds(self) -> float | None:
+        """As in ``Call``."""
+        return self._first
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol that the request's path speaks."""
+        return self._protocol
 
     def answered(self, status: int, content_type: str) -> None:
         """The answer's head has come."""
@@ -127,14 +144,14 @@ class Reader:
         if self.tape is not None:
             self.tape.answered(status, content_type)
         if "event-stream" in content_type:
-            self._stream = StreamReader(self._protocol)
+            self._stream, self._decoder = StreamReader(self._protocol), Decoder()
 
     def feed(self, chunk: bytes) -> None:
         """Part of the answer's body has come."""
         self._size += len(chunk)
         if self.tape is not None:
             self.tape.feed(chunk)
-        if self._stream is None:
+        if self._stream is None or self._decoder is None:
             if self._size <= MAX_KEPT:
                 self._raw += chunk
             return
@@ -157,9 +174,8 @@ class Reader:
         self._abandoned = self._abandoned or not self._failure
         self.failed(why)
 
-    def call(self) -> Call:
-        """The whole record, once the last byte is there or the call has failed."""
-        seconds = time.monotonic() - self._started
+    def read(self) -> tuple[Any, Reply | None]:
+        """The answer's body, or its events' data for a stream, and what the model answered."""
         response: Any = self._events
         if self._stream is None:
             response = _json(bytes(self._raw))
@@ -168,12 +184,19 @@ class Reader:
             reply = read_body(self._protocol, response) if self._stream is None else self._stream.reply()
         if not self._failure and self._stream is not None and self._stream.error:
             self._failure = f"the stream carries an error: {self._stream.error}"
-        asked, messages = _asked(self._request)
+        return response, reply
+
+    def call(self) -> Call:
+        """The whole record, once the last byte is there or the call has failed."""
+        seconds = time.monotonic() - self._started
+        response, reply = self.read()
+        request = _json(self.raw_request)
+        asked, messages = _asked(request)
         return Call(
-            self._number,
+            self.number,
             self._run,
             self._method,
-            self._path,
+            self.path,
             self._protocol,
             asked,
             messages,
@@ -185,7 +208,7 @@ class Reader:
             self._first,
             reply,
             self._abandoned,
-            self._request,
+            request,
             response,
         )
 

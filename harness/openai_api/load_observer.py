@@ -18,9 +18,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from harness.openai_api.calls import Call
-from harness.openai_api.observer import Observer, Watched, current_run
-from harness.openai_api.reading import protocol_of
+from harness.openai_api.calls import Reader
+from harness.openai_api.observer import Observer, Watched
 
 # Requests that are kept for the bare client.
 KEPT_BODIES = 2048
@@ -32,11 +31,13 @@ Say = Callable[[dict[str, Any]], None]
 class Sent(Watched):
     """One request on its way, with what only this observer looks at."""
 
-    run: int
-    sent: float | None = None
-    sync: bool = False
-    thread: str = ""
-    started: float = 0.0
+    __slots__ = ("sent", "started", "thread")
+
+    def __init__(self, reader: Reader, run: int, origin: str, done: Callable[[Any], None]) -> None:
+        super().__init__(reader, run, origin, done)
+        self.sent: float | None = None
+        self.thread = ""
+        self.started = time.monotonic()
 
 
 class LoadObserver(Observer):
@@ -60,11 +61,11 @@ class LoadObserver(Observer):
         super().__init__(lambda _call, _origin: None, ours=ours)
         self._say = say
         self._own_place = own_place
-        self._main_thread = threading.main_thread()
+        self._main_thread = threading.main_thread().ident
         self._open_of: dict[int, list[Sent]] = {}
         self._ended: dict[int, float] = {}
         self._answered = 0.0
-        self._bodies = None if bodies is None else bodies.open("a", encoding="utf-8")
+        self._bodies = None if bodies is None else bodies.open("ab")
         self._kept = self._kept_bytes = 0
         self._made: list[_Made] = []
         self._replaced: list[tuple[Any, str, Any]] = []
@@ -171,13 +172,10 @@ class LoadObserver(Observer):
             self._bodies = None
 
     def _watch(self, request: Any, *, sync: bool) -> Watched:
-        watched = super()._watch(request, sync=sync)
-        sent = Sent(watched.reader, watched.origin, self._done)
-        self._open.discard(watched)
-        self._open.add(sent)
-        sent.run, sent.sync, sent.started = current_run.get(), sync, time.monotonic()
-        thread = threading.current_thread()
-        sent.thread = "" if thread is self._main_thread else thread.name
+        sent = self._begun(request, Sent)
+        sent.sync = sync
+        if threading.get_ident() != self._main_thread:
+            sent.thread = threading.current_thread().name
         self._open_of.setdefault(sent.run, []).append(sent)
         if request.method == "POST":
             self._keep(request, sent)
@@ -190,18 +188,18 @@ class LoadObserver(Observer):
     def _keep(self, request: Any, sent: Sent) -> None:
         if self._bodies is None or self._kept >= KEPT_BODIES or sent.run < 0:
             return
-        body = sent.reader.request
-        if not isinstance(body, dict) or protocol_of(request.url.path) == "other":
+        # As it is: these are documents of JSON already, and the bare client will see whether they are whole.
+        body = sent.reader.raw_request
+        if not body.startswith(b"{") or b"\n" in body or sent.reader.protocol == "other":
             return
-        line = json.dumps([request.url.path, body])
+        line = b"[%s, %s]\n" % (json.dumps(request.url.path).encode(), body)
         if self._kept_bytes + len(line) > KEPT_BYTES:
             return
         self._kept += 1
         self._kept_bytes += len(line)
-        self._bodies.write(line + "\n")
+        self._bodies.write(line)
 
-    def _done(self, watched: Watched) -> None:
-        assert isinstance(watched, Sent)
+    def _done(self, watched: Any) -> None:
         self._open.discard(watched)
         calls = self._open_of.get(watched.run)
         if calls is not None and watched in calls:
@@ -209,24 +207,24 @@ class LoadObserver(Observer):
             if not calls:
                 del self._open_of[watched.run]
         now = time.monotonic()
-        call = watched.reader.call()
         self._ended[watched.run] = now
-        if call.status is not None:
+        if watched.reader.status is not None:
             self._answered = now
-        self._say(self._row(watched, call, now))
+        self._say(self._row(watched, now))
 
-    def _row(self, sent: Sent, call: Call, now: float) -> dict[str, Any]:
-        reply = call.reply
+    def _row(self, sent: Sent, now: float) -> dict[str, Any]:
+        reader = sent.reader
+        _, reply = reader.read()
         return {
             "run": sent.run,
-            "number": call.number,
-            "path": call.path,
+            "number": reader.number,
+            "path": reader.path,
             "started": sent.started - self._began,
             "sent": None if sent.sent is None else sent.sent - self._began,
             "ended": now - self._began,
-            "first_token": call.first_token_seconds,
-            "status": call.status,
-            "failure": call.failure,
+            "first_token": reader.first_token_seconds,
+            "status": reader.status,
+            "failure": reader.failure,
             "finish_reason": reply.finish_reason if reply else None,
             "prompt_tokens": reply.prompt_tokens if reply else None,
             "completion_tokens": reply.completion_tokens if reply else None,
@@ -234,7 +232,7 @@ class LoadObserver(Observer):
             "thread": sent.thread,
             "elsewhere": "" if sent.origin in self._expected else sent.origin,
             "reply_id": reply.id if reply else "",
-            "generation": call.is_generation,
+            "generation": reader.protocol != "other",
         }
 
 

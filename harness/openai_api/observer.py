@@ -17,7 +17,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.openai_api.calls import Call, Reader
 
@@ -36,9 +36,13 @@ Take = Callable[[Call, str], None]
 class Watched:
     """One request on its way; reports its call once, when the answer has been read or the request has failed."""
 
-    def __init__(self, reader: Reader, origin: str, done: Callable[[Watched], None]) -> None:
+    __slots__ = ("_done", "_finished", "caller", "origin", "reader", "run", "sync")
+
+    def __init__(self, reader: Reader, run: int, origin: str, done: Callable[[Any], None]) -> None:
         self.reader = reader
+        self.run = run
         self.origin = origin
+        self.sync = False
         self.caller: dict[str, Any] | None = None
         self._done = done
         self._finished = False
@@ -51,6 +55,9 @@ class Watched:
         if why:
             self.reader.failed(why)
         self._done(self)
+
+
+W = TypeVar("W", bound=Watched)
 
 
 class Observer:
@@ -124,7 +131,15 @@ class Observer:
             owner.send = hook
             self._undo.append((owner, original))
 
-    def _watch(self, request: Any, *, sync: bool) -> Watched:  # noqa: ARG002
+    def _watch(self, request: Any, *, sync: bool) -> Watched:
+        watched = self._begun(request, Watched)
+        watched.sync = sync
+        if self._caller is not None:
+            watched.caller = self._caller()
+        return watched
+
+    def _begun(self, request: Any, kind: type[W]) -> W:
+        """A request that goes out now; ours alone are marked with their run."""
         run = current_run.get()
         number = self._numbers[run] = self._numbers.get(run, 0) + 1
         path = request.url.raw_path.decode("ascii")
@@ -132,13 +147,11 @@ class Observer:
         origin = _origin(request)
         if origin == self._ours:
             request.headers[RUN_HEADER] = f"{run}{'' if os.getpid() == self._process else FORKED}"
-        watched = Watched(reader, origin, self._done)
-        if self._caller is not None:
-            watched.caller = self._caller()
+        watched = kind(reader, run, origin, self._done)
         self._open.add(watched)
         return watched
 
-    def _done(self, watched: Watched) -> None:
+    def _done(self, watched: Any) -> None:
         self._open.discard(watched)
         self._take(dataclasses.replace(watched.reader.call(), caller=watched.caller), watched.origin)
 

@@ -21,7 +21,7 @@ from harness.checks.lint.program import ignores_in
 from harness.checks.lint.rule import Hit
 from harness.errors import BadConfig
 
-Framework = Literal["areal", "verl"]
+Framework = Literal["areal", "verl", "plain"]
 
 MAX_BYTES = 1024 * 1024
 _REFERENCE = re.compile(r"\$\{(\.*)([\w.]+)\}")
@@ -74,6 +74,7 @@ class Config:
     """A training configuration.
 
     Args:
+        framework: whose it is; ``plain`` where it is neither's.
         composed: it has a list ``defaults``, so that more values come from other files.
     """
 
@@ -242,6 +243,21 @@ def read(path: Path) -> Config:
     Raises:
         BadConfig: it can't be read, is no YAML mapping, or is neither framework's.
     """
+    config = read_any(path)
+    if config.framework == "plain":
+        raise BadConfig(
+            f"CONFIG={path} is neither AReaL's nor verl's",
+            consequence="AReaL's has a section rollout and actor or gconfig, verl's has actor_rollout_ref.",
+        )
+    return config
+
+
+def read_any(path: Path) -> Config:
+    """Read a configuration, whosever it is.
+
+    Raises:
+        BadConfig: it can't be read, or is no YAML mapping.
+    """
     try:
         if path.stat().st_size > MAX_BYTES:
             raise BadConfig(f"CONFIG={path} has more than {MAX_BYTES // 1024} KiB: that is no training configuration")
@@ -261,21 +277,15 @@ def read(path: Path) -> Config:
     if not isinstance(root, yaml.MappingNode):
         raise BadConfig(f"CONFIG={path} holds no mapping")
     names = {key.value for key, _ in root.value if isinstance(key, yaml.ScalarNode)}
-    framework = _framework(names)
-    if framework is None:
-        raise BadConfig(
-            f"CONFIG={path} is neither AReaL's nor verl's",
-            consequence="AReaL's has a section rollout and actor or gconfig, verl's has actor_rollout_ref.",
-        )
-    return Config(path, root, framework, "defaults" in names, tuple(text.splitlines()), _ignores(text))
+    return Config(path, root, _framework(names), "defaults" in names, tuple(text.splitlines()), _ignores(text))
 
 
-def _framework(names: set[str]) -> Framework | None:
+def _framework(names: set[str]) -> Framework:
     if "actor_rollout_ref" in names or "async_training" in names:
         return "verl"
     if "allocation_mode" in names or ("rollout" in names and names & {"gconfig", "actor", "experiment_name", "sglang"}):
         return "areal"
-    return None
+    return "plain"
 
 
 _COMMENT = re.compile(r"(?:^|\s)#.*$")

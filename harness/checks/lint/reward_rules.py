@@ -9,11 +9,10 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from harness.checks.both import NOT_KEPT
 from harness.checks.lint.names import Function, Names, last_name
 from harness.checks.lint.reading import hit, shown
 from harness.checks.lint.rule import Hit, Rule
-
-DROPPED = "AReaL takes only a float or a dict of rewards: it drops this trajectory, and only a worker's log says so."
 
 # How deep a value is followed through names and helpers; beyond that it is anybody's guess.
 DEPTH = 4
@@ -188,7 +187,7 @@ RULES = tuple(
         code=f"reward-{kind}",
         title="reward",
         status="fail",
-        consequence=DROPPED,
+        consequence=NOT_KEPT,
         mend=mend,
         find=_finder(kind, words),
         seen_as=("run.reward",),

@@ -87,6 +87,12 @@ def test_what_a_file_cannot_say_stays_open(tmp_path: Path) -> None:
         ("gconfig: {n_samples: true}\n", "not a number of at least 1"),
         ("gconfig: {n_samples: 1.5}\n", "not a number of at least 1"),
         ("gconfig: {n_samples: .nan}\n", "not a number of at least 1"),
+        ("gconfig: {n_samples: .inf}\n", "not a number of at least 1"),
+        ("gconfig: {n_samples: {a: 1}}\n", "gconfig.n_samples is a section"),
+        ("rollout: {}\n\ngconfig:\n  n_samples: 0\n", "line 4"),
+        ("global_bs: !!python/object/apply:os.getcwd []\n", "not a number of at least 1"),
+        ("a: " + "[" * 5000 + "\n", "CONFIG="),
+        ("#" * 2_000_000, "that is no training configuration"),
     ],
 )
 def test_what_cannot_be_used_is_told(tmp_path: Path, text: str, words: str) -> None:
@@ -102,3 +108,11 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadConfig, match="is no text"):
         train_config.read(train_config.find("x.yaml", [tmp_path]))
+
+
+def test_a_file_of_nested_aliases_costs_what_it_costs_to_read(tmp_path: Path) -> None:
+    levels = ["l0: &l0 [x, x, x, x, x, x, x, x, x]"]
+    levels += [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 30)]
+    assert read(tmp_path, "\n".join([*levels, "global_bs: 64"])).global_bs == 64
+    with pytest.raises(BadConfig, match="group_size is a section"):
+        read(tmp_path, "\n".join([*levels, "group_size: *l29"]))

@@ -1,0 +1,90 @@
+"""What one run and many runs are told in the same words: findings that differ only in where they were seen; pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from harness.checks.findings import Finding
+
+# The first part of the id: of one run, or of many at once.
+Seen = Literal["run", "load"]
+
+# Beyond this output is a flood: 512 runs of it fill a disk or stall on the pipe.
+FLOOD = 1024 * 1024
+
+# Of a reward. What the source shows is told in the words of what a run shows.
+NOT_KEPT = "AReaL takes only a float or a dict of rewards: it drops this trajectory, and only a worker's log says so."
+
+ENDS_ALL = "In a rollout worker this ends the process, and every other run in it."
+DROPPED = "A framework drops the trajectory; training goes on without it."
+WAITED_FOR = "A rollout waits for it until a framework's own limit, an hour by default in AReaL."
+RETRIED = "A failed call is made again by the SDK or lost; either costs time in every run."
+
+
+def no_call(seen: Seen, hint: str = "") -> Finding:
+    """The model was never asked."""
+    return Finding(
+        id=f"{seen}.calls",
+        title="calls to the model",
+        status="fail",
+        detail=f"none was made at the server that run() is given{hint}",
+        consequence="AReaL has nothing to train on: “No interactions in session”, and drops the trajectory.",
+        mend="call the model at the base_url that run() gets",
+    )
+
+
+def strayed(seen: Seen, count: int, where: str) -> Finding:
+    """Calls went to another server than the one that was given."""
+    return Finding(
+        id=f"{seen}.elsewhere",
+        title="calls go where they should",
+        status="fail",
+        detail=f"{count} went to {where}",
+        consequence="A framework doesn't see such calls: nothing is trained on them, and their cost is real.",
+        mend="take base_url from run()'s arguments, or OPENAI_BASE_URL from the environment at each run",
+    )
+
+
+def closed_client(seen: Seen, who: str) -> Finding:
+    """The client that all runs share was closed."""
+    return Finding(
+        id=f"{seen}.shared-client",
+        title="shared http_client",
+        status="fail",
+        detail=f"{who} closed it",
+        consequence="Every later run that uses it fails with “the client has been closed”; hundreds share one.",
+        mend="don't use `async with AsyncOpenAI(http_client=...)`: make the client without `with`, and don't close it",
+    )
+
+
+def flooded(seen: Seen, detail: str, total: int) -> Finding:
+    """More was printed than anybody reads."""
+    return Finding(
+        id=f"{seen}.output",
+        title="output",
+        status="warn",
+        detail=detail,
+        consequence="Hundreds of runs share one pipe or disk; printing becomes what they wait for.",
+        mend="print less, or log to a file that rotates",
+        facts={"bytes": total},
+    )
+
+
+def path_mend(status: int | None, path: str) -> str:
+    """What to change where a call failed because of its path; empty where it didn't.
+
+    Anthropic's SDK puts ``/v1/messages`` behind the address that it gets. AReaL's proxy has no ``/v1`` in its own, so
+    an agent that was written for it alone asks every other server for ``/v1/v1/messages``.
+    """
+    if status != 404:
+        return ""
+    if "/v1/v1/messages" in path:
+        return (
+            'AsyncAnthropic(base_url=base_url.removesuffix("/v1"), ...)'
+            "   # its SDK adds /v1 by itself; that is right here and in AReaL, whose proxy has no /v1"
+        )
+    if "/v1/v1/" in path:
+        return "the base URL ends in /v1 already: don't append it"
+    if not path.startswith("/v1/"):
+        return "/v1 is missing: take base_url as it comes; it ends in /v1"
+    return ""
