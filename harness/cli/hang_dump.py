@@ -55,18 +55,18 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     _refuse_empty(collected, settings)
     verdict = diagnose(collected.dump)
     verdict.next = [as_typed_here(step) for step in verdict.next]
+    # The verdict counts for more than its file: it comes first, and also where the file can't be written.
+    if not settings.json_output:
+        show(verdict, in_full)
     redactor = Redactor(secrets_of(dict(os.environ)))
     answer = redactor.data(printable_all(verdict.as_dict()))
     folder, problem = None, None
     try:
         folder = keep.keep(settings.runs_dir, collected, answer, redactor)
     except DrydockError as error:
-        # The verdict counts for more than its file.
         problem = error
     if settings.json_output:
         console.emit_json({**answer, "folder": None if folder is None else str(folder)})
-    else:
-        show(verdict, in_full)
     _say_what(collected)
     if folder is not None:
         console.note(f"stacks and verdict: {shown(folder)}")

@@ -1,4 +1,7 @@
-"""Which ways in a ``hang-dump`` takes, by what was asked for and by where it runs."""
+"""Which ways in a ``hang-dump`` takes, by what was asked for and by where it runs.
+
+A way is imported where it is taken: a dump of this machine needs none of the others' libraries, and starts sooner.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 from typing import Any
 
 from harness.errors import BadSetting, DrydockError
-from harness.hang.ways import Way, here, ray_nodes, samplers, via
+from harness.hang.ways import Way, here
 from harness.settings import Settings
 
 # As compose.yaml tells it to `dev`; another one was set by whoever asks.
@@ -35,8 +38,12 @@ def _elsewhere(settings: Settings) -> list[Way]:
     """Other machines, as far as they were named."""
     ways: list[Way] = []
     if settings.via or settings.hosts:
+        from harness.hang.ways import via
+
         ways += via.find(settings.via, settings.hosts, settings.remote)
     if settings.ray_address and not (_in_dev() and settings.ray_address == _OWN_RAY):
+        from harness.hang.ways import ray_nodes
+
         ways += ray_nodes.find(settings.ray_address)
     return ways
 
@@ -58,6 +65,8 @@ def _here(settings: Settings, wanted: list[str]) -> list[Way]:
 
 def _inside(settings: Settings, wanted: list[str]) -> list[Way]:
     """From `dev`: by samplers, which see more than this user may."""
+    from harness.hang.ways import ray_nodes, samplers
+
     found = samplers.find()
     if settings.pids:
         return samplers.own(found) or here.find()
@@ -102,6 +111,7 @@ def _containers(settings: Settings, wanted: list[str]) -> list[Way]:
 
 
 def _ray_of_stack(settings: Settings) -> list[Way]:
+    from harness.hang.ways import ray_nodes
     from harness.stack.status import recall
 
     expected = recall(settings)[0].expected

@@ -111,10 +111,7 @@ def merged(answers: Sequence[NodeAnswer]) -> tuple[list[ProcessEntry], dict[str,
                 continue
             for sample in entry.samples:
                 if sample.file is not None:
-                    content = answer.dumps.get(sample.file)
-                    sample.file = None if content is None else f"{number}.{sample.file}"
-                    if content is not None and sample.file is not None:
-                        files[sample.file] = content
+                    sample.file = _carry(answer, sample.file, f"{number}.{sample.file}", files) or None
             entry.tasks = _carry(answer, entry.tasks, f"{number}/{entry.tasks}", files)
             entry.recorder = _carry(answer, entry.recorder, f"{number}/{entry.recorder}", files)
             entry.logs = [
@@ -171,11 +168,13 @@ def _named(manifest: Manifest, files: dict[str, bytes], dump: Dump) -> dict[str,
     renamed: dict[str, str] = {}
     for entry, process in zip(manifest.processes, dump.processes, strict=True):
         entry.id, entry.role, entry.rank = process.id, process.role, process.rank
+        own: dict[str, str] = {}
         for number, sample in enumerate(entry.samples, start=1):
+            if sample.file is not None and sample.file not in own:
+                own[sample.file] = _free(dump_name(entry, number), dumps)
+                dumps[own[sample.file]] = files[sample.file]
             if sample.file is not None:
-                content = files[sample.file]
-                sample.file = _free(dump_name(entry, number), dumps)
-                dumps[sample.file] = content
+                sample.file = own[sample.file]  # of a process that didn't move, both samples are one file
         if entry.tasks:
             name = dump_name(entry, ending="tasks.json")
             dumps[name], entry.tasks = files[entry.tasks], name

@@ -4,7 +4,7 @@
 
     manifest.json            who was found, who was expected, how each sample went
     rank0.json               py-spy's JSON of rank 0, first sample
-    rank0.2.json             the second sample
+    rank0.2.json             the second sample, where rank 0 ran in between; else the manifest names one file for both
     rank0.child4711.json     a child of rank 0 (a data worker), first sample
     driver.json  server.json  worker.4711.json
     rank0.tasks.json         await chains of its asyncio tasks, where they were asked for

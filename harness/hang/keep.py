@@ -21,11 +21,13 @@ def keep(root: Path, collected: Collected, verdict: Mapping[str, Any], redactor:
     """
     folder = RunFolder.create(root, "hang", redactor)
     try:
-        for name, content in collected.dumps.items():
-            if content[:1] == b"\x80":
-                folder.write_bytes(name, content)  # a recorder's pickle: sizes, names and lines, and no free text
-            else:
-                folder.write_text(name, content.decode("utf-8", "replace"))
+        # A recorder's pickle stays as it is: sizes, names and lines, and no free text.
+        folder.write_all(
+            {
+                name: content if content[:1] == b"\x80" else content.decode("utf-8", "replace")
+                for name, content in collected.dumps.items()
+            }
+        )
         folder.write_json("verdict.json", verdict)
         manifest = collected.manifest
         folder.write_json(MANIFEST, manifest.model_dump(exclude_defaults=True) | {"format": manifest.format})

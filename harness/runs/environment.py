@@ -16,11 +16,7 @@ _FROM_ENVIRONMENT = ("DRYDOCK_IMAGE", "DRYDOCK_BASE", "ENGINE", "MODEL")
 
 def of_this_process() -> dict[str, Any]:
     """Versions of Drydock, Python, the system and every installed package."""
-    packages = {
-        name.lower(): distribution.version
-        for distribution in importlib.metadata.distributions()
-        if (name := distribution.metadata["Name"])
-    }
+    packages = dict(filter(None, map(_name_and_version, importlib.metadata.distributions())))
     return {
         "drydock": __version__,
         "python": platform.python_version(),
@@ -31,6 +27,13 @@ def of_this_process() -> dict[str, Any]:
         "environment": {name: os.environ[name] for name in _FROM_ENVIRONMENT if os.environ.get(name)},
         "packages": dict(sorted(packages.items())),
     }
+
+
+def _name_and_version(package: importlib.metadata.Distribution) -> tuple[str, str] | None:
+    """By the head of its description; ``package.version`` reads all of it, which takes a third of a second for all."""
+    head = (package.read_text("METADATA") or package.read_text("PKG-INFO") or "").partition("\n\n")[0]
+    fields = dict(line.partition(": ")[::2] for line in head.splitlines() if line.startswith(("Name: ", "Version: ")))
+    return (fields["Name"].strip().lower(), fields.get("Version", "").strip()) if fields.get("Name") else None
 
 
 def secrets_of(environment: dict[str, str]) -> list[str]:

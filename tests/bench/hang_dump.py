@@ -25,7 +25,7 @@ PROGRAM = """
 import os, sys, torch
 def deep(n):
     if n: return deep(n - 1)
-    print(os.getpid(), flush=True)
+    os.write(1, b"%d\\n" % os.getpid())  # in one piece: all write to one pipe
     import time
     time.sleep(100000)
 for _ in range(int(sys.argv[1]) - 1):
@@ -55,20 +55,22 @@ def _measure(pids: list[int]) -> bool:
     limit = cpu / cores
     _, loop = _bare(py_spy, pids)
     with tempfile.TemporaryDirectory() as runs:
-        stopped = _Stops(pids[0])
-        wall, rounds = _dump(pids, runs)
+        verdict, whole, rounds = _dump(pids, runs)
+        stopped = _Stops(pids[0])  # it takes a core for itself, so this dump isn't timed
+        _dump(pids, runs)
         longest = stopped.end()
-    sampling, both = max(rounds) / limit, wall / (2 * limit)
     rows = [
         (f"{COUNT} bare dumps: CPU time over {cores} cores", f"{limit:.2f} s", ""),
-        ("one sample of all, against that", f"{max(rounds):.2f} s, ratio {sampling:.2f}", "<= 1.15"),
-        ("command to verdict, two samples, against twice that", f"{wall:.2f} s, ratio {both:.2f}", "<= 2"),
+        ("one sample of all, against that", f"{rounds[0]:.2f} s, ratio {rounds[0] / limit:.2f}", "<= 1.15"),
+        ("the second sample of all", f"{rounds[1]:.2f} s, ratio {rounds[1] / limit:.2f}", ""),
+        ("command to verdict, both samples", f"{verdict:.2f} s, ratio {verdict / limit:.2f}", "<= 2"),
+        ("command to its end, everything kept", f"{whole:.2f} s, ratio {whole / limit:.2f}", ""),
         ("longest stop of a target", f"{1000 * longest:.1f} ms", "<= 5 ms"),
-        ("the guide's loop, one sample", f"{loop:.2f} s", ""),
+        ("the guide's loop, one sample", f"{loop:.2f} s, ratio {loop / limit:.2f}", ""),
     ]
     for row in rows:
         print("  ".join(row))
-    return sampling <= 1.15 and both <= 2 and longest <= 0.005
+    return rounds[0] / limit <= 1.15 and verdict / limit <= 2 and longest <= 0.005
 
 
 def _bare(py_spy: str, pids: list[int], *options: str) -> tuple[float, float]:
@@ -80,17 +82,22 @@ def _bare(py_spy: str, pids: list[int], *options: str) -> tuple[float, float]:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.monotonic() - started
 
 
-def _dump(pids: list[int], runs: str) -> tuple[float, list[float]]:
-    """Seconds from command to verdict, and of each round of samples."""
+def _dump(pids: list[int], runs: str) -> tuple[float, float, list[float]]:
+    """Seconds from command to verdict, to the end, and of each round of samples."""
     started = time.monotonic()
-    done = subprocess.run(
-        [str(HARNESS), "hang-dump", "--json", "--gap", "0", "--pids", ",".join(map(str, pids))],
-        env={**os.environ, "RUNS": runs}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    wall = time.monotonic() - started
-    manifest = json.loads((Path(json.loads(done.stdout)["folder"]) / "manifest.json").read_text())
+    with subprocess.Popen(
+        [str(HARNESS), "hang-dump", "--gap", "0", "--pids", ",".join(map(str, pids))],
+        env={**os.environ, "RUNS": runs}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as command:  # fmt: skip
+        assert command.stdout is not None
+        first = command.stdout.readline()
+        verdict = time.monotonic() - started
+        rest = command.stdout.read()
+    assert first
+    assert rest
+    manifest = json.loads((Path(runs) / "latest/manifest.json").read_text())
     [node] = manifest["environment"].values()
-    return wall, node["sampling_seconds"]
+    return verdict, time.monotonic() - started, node["sampling_seconds"]
 
 
 class _Stops(threading.Thread):

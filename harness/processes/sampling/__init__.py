@@ -4,6 +4,7 @@
 ``roles``   what a command line and an environment tell of a process; pure
 ``facts``   what /proc tells of one process
 ``find``    which processes are meant
+``turns``   which threads ran meanwhile
 ``dumper``  the stacks of one process
 ``take``    all of it, twice
 """

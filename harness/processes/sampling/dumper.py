@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 _BLOCKING, _NONBLOCKING = "py-spy", "py-spy --nonblocking"
@@ -18,6 +19,7 @@ DENIED = "reading it is denied to this user"
 MISSING = "py-spy is not installed here"
 _REASONS = (
     ("No such process", GONE),
+    ("Failed to get process executable name", GONE),
     ("Failed to find python version", NOT_PYTHON),
     ("Failed to find a python interpreter", "no interpreter is ready in it: it is starting, ending, or not Python"),
     ("Permission denied", DENIED),
@@ -51,20 +53,31 @@ class Dumper:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def dump(self, pid: int, state: str) -> Dumped:
-        """The stacks of one process; ``state`` is the kernel's letter for it just before."""
+    def dump(self, pid: int, state: str, undisturbed: Callable[[bytes], bool] | None = None) -> Dumped:
+        """The stacks of one process.
+
+        Args:
+            state: the kernel's letter for it just before.
+            undisturbed: given for a process that seems to sleep: whether what was read of it without stopping it is
+                whole, because it slept all the while.
+        """
         # What is stopped already, or sleeps where no signal reaches it, can't be suspended: that would wait for ever.
-        first = _NONBLOCKING if state in ("T", "t", "D") else _BLOCKING
-        dumped = self._once(pid, first)
-        if dumped.content is not None or first == _NONBLOCKING or self._stopped:
-            return dumped
-        if dumped.error in (GONE, NOT_PYTHON):
-            return dumped
-        second = self._once(pid, _NONBLOCKING)
-        unclean = dumped.unclean or second.unclean
-        if second.content is not None:
-            return Dumped(_NONBLOCKING, second.content, unclean=unclean)
-        return Dumped(dumped.way, None, dumped.error, unclean)
+        if state in ("T", "t", "D"):
+            return self._once(pid, _NONBLOCKING)
+        ways = [_BLOCKING, _NONBLOCKING]
+        if undisturbed is not None and not self._native:
+            ways.reverse()
+        first = self._once(pid, ways[0])
+        if first.content is not None and (ways[0] == _BLOCKING or undisturbed is None or undisturbed(first.content)):
+            return replace(first, way=_BLOCKING)
+        if self._stopped or first.error in (GONE, NOT_PYTHON):
+            return first
+        second = self._once(pid, ways[1])
+        unclean = first.unclean or second.unclean
+        # What was read of a process that ran is better than nothing; else what stopping it failed of says more.
+        stopping = first if ways[0] == _BLOCKING else second
+        best = next((one for one in (second, first) if one.content is not None), stopping)
+        return replace(best, unclean=unclean)
 
     def stop(self) -> None:
         """End everything that runs, and start nothing more."""
@@ -113,7 +126,9 @@ def _outcome(way: str, code: int, output: bytes, complaint: bytes) -> Dumped:
     reason = next((reason for word, reason in _REASONS if word in text), "")
     if not reason:
         said = [line.strip() for line in text.splitlines() if line.strip()]
-        reason = f"py-spy failed: {said[-1][:200]}" if said else f"py-spy gave no stacks (exit code {code})"
+        # Causes and a trace of its own may follow.
+        said = [line.removeprefix("Error: ") for line in said if line.startswith("Error: ")] or said[-1:]
+        reason = f"py-spy failed: {said[0][:200]}" if said else f"py-spy gave no stacks (exit code {code})"
     return Dumped(way, None, reason, unclean=code != 0)
 
 

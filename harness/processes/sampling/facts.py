@@ -8,7 +8,7 @@ import socket
 from functools import lru_cache
 from typing import NamedTuple
 
-from harness.processes.sampling import reach
+from harness.processes.sampling import reach, turns
 from harness.processes.stat import Stat, read_small, read_stat
 
 # What says that a process computes or serves: libraries that it has mapped.
@@ -16,14 +16,21 @@ _TELLING_LIBRARY = re.compile(rb"/(libtorch_python|libtorch_cpu|_raylet|libpytho
 _INTERPRETER = re.compile(rb"/(?:libpython3[\w.]*\.so[\w.]*|python3?(?:\.\d+)?[dt]?)\s*$", re.MULTILINE)
 
 
-class Moving(NamedTuple):
-    """What tells a process that gets on from one that is stuck; None where it can't be read."""
+class Look(NamedTuple):
+    """A process at one moment: what tells one that gets on from one that is stuck; None where it can't be read.
+
+    Attributes:
+        state: the kernel's letter; T or t also where only some of its threads are stopped.
+        switches: how often its threads came onto a core; the main one's alone say nothing where another does the work.
+    """
 
     state: str
+    start_ticks: int
     cpu_seconds: float
     read_bytes: int | None
     write_bytes: int | None
     switches: int | None
+    threads: dict[int, turns.Turns]
 
 
 @lru_cache(maxsize=1)
@@ -93,30 +100,31 @@ def own_pid(status: dict[str, str]) -> int:
     return int(numbers[-1]) if numbers and numbers[-1].isdecimal() else 0
 
 
-def moving(pid: int) -> Moving | None:
+def look(pid: int) -> Look | None:
     """Where it stands now; None when it is gone."""
-    stat = read_stat(pid)
-    if stat is None:
+    stat, threads = read_stat(pid), turns.of_process(pid)
+    if stat is None or not threads:
         return None
     io = _numbers(f"/proc/{pid}/io")
-    return Moving(stat.state, stat.cpu_seconds, io.get("read_bytes"), io.get("write_bytes"), _switches(pid))
+    counted = all(thread.nanoseconds is not None for thread in threads.values())
+    return Look(
+        state=_of_any(stat.state, {thread.state for thread in threads.values()}),
+        start_ticks=stat.start_ticks,
+        cpu_seconds=stat.cpu_seconds,
+        read_bytes=io.get("read_bytes"),
+        write_bytes=io.get("write_bytes"),
+        switches=sum(thread.taken for thread in threads.values()) if counted else _switches(pid),
+        threads=threads,
+    )
 
 
 def state_of_any_thread(pid: int, stat: Stat) -> str:
-    """The kernel's letter; T or t also where only some of its threads are stopped, D where one sleeps unreachably."""
-    states = {stat.state}
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return stat.state
-    for thread in threads:
-        content = read_small(f"/proc/{pid}/task/{thread}/stat") or b""
-        rest = content[content.rfind(b")") + 2 :]
-        states.add(rest[:1].decode("ascii", "replace"))
-    for letter in ("T", "t"):
-        if letter in states:
-            return letter
-    return stat.state
+    """The kernel's letter; T or t also where only some of its threads are stopped."""
+    return _of_any(stat.state, {thread.state for thread in turns.of_process(pid).values()})
+
+
+def _of_any(state: str, threads: set[str]) -> str:
+    return next((letter for letter in ("T", "t") if letter in threads), state)
 
 
 def kernel_place(pid: int) -> tuple[str, str]:
@@ -172,7 +180,7 @@ def _numbers(path: str) -> dict[str, int]:
 
 
 def _switches(pid: int) -> int | None:
-    """Context switches of all threads: the main one's alone say nothing where another thread does the work."""
+    """Context switches of all threads, on a kernel that keeps no count of turns."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:

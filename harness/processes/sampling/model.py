@@ -19,7 +19,9 @@ class SampleEntry(BaseModel):
 
     Attributes:
         file: the dump, relative to the folder; None where there is none, and then ``error`` says why.
-        way: how it was taken: ``py-spy``, ``py-spy --nonblocking``, ``faulthandler``, ``proc``.
+        way: how it was taken: ``py-spy`` (stopped for it, or asleep all the while), ``py-spy --nonblocking`` (what ran
+            meanwhile may be wrong), ``unmoved`` (its Python threads have not run since the sample before, whose file
+            this is), ``faulthandler``, ``proc``.
         at: seconds since the first sample of the whole dump.
     """
 

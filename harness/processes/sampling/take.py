@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from harness import __version__
-from harness.processes.sampling import facts, gpu, inside, roles
+from harness.processes.sampling import facts, gpu, inside, roles, turns
 from harness.processes.sampling.aside import Logs, recorder_of
 from harness.processes.sampling.dumper import DENIED, MISSING, Dumped, Dumper, find_py_spy
 from harness.processes.sampling.find import find
@@ -18,10 +18,27 @@ from harness.processes.sampling.model import NodeAnswer, ProcessEntry, SampleEnt
 from harness.processes.sampling.tasks import await_chains
 from harness.processes.sampling.tensors import with_sizes
 from harness.processes.sampling.wake import wake
-from harness.processes.stat import Stat, read_stat
+from harness.processes.stat import read_stat
 
 _HELD_SECONDS = 1.0
 _ENDED = "it ended before it could be sampled"
+
+
+@dataclasses.dataclass
+class _Asleep:
+    """A process that slept while its stacks were read.
+
+    Attributes:
+        at: when, by ``time.monotonic()``.
+        turns: how often each of its threads had run by then.
+        threads: those that have frames of Python.
+        file: where the stacks are.
+    """
+
+    at: float
+    turns: dict[int, turns.Turns]
+    threads: frozenset[int]
+    file: str = ""
 
 
 def take(request: SampleRequest) -> NodeAnswer:
@@ -30,15 +47,20 @@ def take(request: SampleRequest) -> NodeAnswer:
 
 
 class Sampling:
-    """One request being worked on; ``stop`` breaks it off from another thread, and nothing stays stopped either way."""
+    """One request being worked on; ``stop`` breaks it off from another thread, and nothing stays stopped either way.
+
+    Attributes:
+        answer: what is known so far.
+    """
 
     def __init__(self, request: SampleRequest) -> None:
         self._request = request
         self._dumper = Dumper(seconds=request.dump_seconds, locals_=request.locals, native=request.native)
         self._broken_off = threading.Event()
         self._unclean: set[int] = set()
+        self._asleep: dict[int, _Asleep] = {}
         self._first_sample = 0.0
-        self._answer = NodeAnswer(host=facts.host(), boot_id=facts.boot_id(), pid_namespace=facts.pid_namespace())
+        self.answer = NodeAnswer(host=facts.host(), boot_id=facts.boot_id(), pid_namespace=facts.pid_namespace())
 
     def stop(self) -> None:
         """End all dumpers and take no further sample."""
@@ -47,7 +69,7 @@ class Sampling:
 
     def run(self) -> NodeAnswer:
         """Find and sample."""
-        answer, request = self._answer, self._request
+        answer, request = self.answer, self._request
         answer.environment = {"drydock": __version__, "py_spy": find_py_spy() or "not installed"}
         # A dumper that hangs must not keep the answer from those that don't.
         limit = threading.Timer(request.timeout_seconds, self._too_late)
@@ -80,32 +102,32 @@ class Sampling:
     def _look_aside(self) -> None:
         """Logs and recorders of what was sampled."""
         logs = Logs()
-        for entry in self._answer.processes:
+        for entry in self.answer.processes:
             if entry.missing or entry.state in ("Z", "X") or self._broken_off.is_set():
                 continue
             if self._request.tasks and entry.state not in ("T", "t", "D"):
                 self._ask_tasks(entry)
             logs.own(entry)
             if entry.role == "rank" and (found := recorder_of(entry, facts.environ(entry.pid))) is not None:
-                entry.recorder = found[0] if found[0] not in self._answer.dumps else f"{entry.pid}/{found[0]}"
-                self._answer.dumps[entry.recorder] = found[1]
+                entry.recorder = found[0] if found[0] not in self.answer.dumps else f"{entry.pid}/{found[0]}"
+                self.answer.dumps[entry.recorder] = found[1]
         for pattern in logs.named(self._request.logs):
-            self._answer.notes.append(f"LOGS={pattern} matches no file on {self._answer.host}")
-        self._answer.dumps |= logs.files
+            self.answer.notes.append(f"LOGS={pattern} matches no file on {self.answer.host}")
+        self.answer.dumps |= logs.files
 
     def _ask_tasks(self, entry: ProcessEntry) -> None:
         last = next((sample.file for sample in reversed(entry.samples) if sample.file), None)
-        found = await_chains(entry.pid, entry.python, self._answer.dumps.get(last or ""))
+        found = await_chains(entry.pid, entry.python, self.answer.dumps.get(last or ""))
         if found.content is not None:
             entry.tasks = f"{entry.pid}.tasks.json"
-            self._answer.dumps[entry.tasks] = found.content
+            self.answer.dumps[entry.tasks] = found.content
             if found.seconds:
-                self._answer.notes.append(f"await chains of {entry.pid}: it was held up for {found.seconds:.1f} s")
-        elif last is not None and b"asyncio" in self._answer.dumps[last]:
-            self._answer.notes.append(f"await chains of {entry.pid} couldn't be had: {found.error}")
+                self.answer.notes.append(f"await chains of {entry.pid}: it was held up for {found.seconds:.1f} s")
+        elif last is not None and b"asyncio" in self.answer.dumps[last]:
+            self.answer.notes.append(f"await chains of {entry.pid} couldn't be had: {found.error}")
 
     def _too_late(self) -> None:
-        self._answer.notes.append(f"broke off after {self._request.timeout_seconds:g} s; not every sample was taken")
+        self.answer.notes.append(f"broke off after {self._request.timeout_seconds:g} s; not every sample was taken")
         self.stop()
 
     def _round(self, entries: list[ProcessEntry], number: int) -> None:
@@ -123,39 +145,65 @@ class Sampling:
                 if content is not None:
                     ending = "txt" if sample.way == "faulthandler" else "json"
                     sample.file = f"{entry.pid}.{ending}" if number == 1 else f"{entry.pid}.{number}.{ending}"
-                    self._answer.dumps[sample.file] = content
+                    self.answer.dumps[sample.file] = content
+                    if entry.pid in self._asleep:
+                        self._asleep[entry.pid].file = sample.file
         except BaseException:
             self.stop()
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-        self._answer.environment.setdefault("sampling_seconds", []).append(round(time.monotonic() - started, 3))
+        self.answer.environment.setdefault("sampling_seconds", []).append(round(time.monotonic() - started, 3))
 
     def _sample(self, entry: ProcessEntry) -> tuple[SampleEntry, bytes | None]:
-        stat, moving = read_stat(entry.pid), facts.moving(entry.pid)
-        at = round(time.monotonic() - self._first_sample, 4)
-        if stat is None or moving is None or stat.start_ticks != entry.start_ticks:
+        look = _settled(entry.pid)
+        now = time.monotonic()
+        at = round(now - self._first_sample, 4)
+        if look is None or look.start_ticks != entry.start_ticks:
             return SampleEntry(at=at, way="proc", error=_ENDED), None
-        state = _settled_state(entry.pid, stat)
-        dumped = self._dumper.dump(entry.pid, state)
+        sample = SampleEntry(
+            way="proc",
+            at=at,
+            state=look.state,
+            cpu_seconds=look.cpu_seconds,
+            read_bytes=look.read_bytes,
+            write_bytes=look.write_bytes,
+            switches=look.switches,
+        )
+        earlier = self._asleep.get(entry.pid)
+        if earlier is not None and turns.unmoved(earlier.turns, look.threads, earlier.threads, now - earlier.at):
+            # Not one instruction of its Python code has run since: the same stacks, without disturbing it again.
+            sample.way, sample.file = "unmoved", earlier.file
+            return sample, None
+        dumped = self._dump(entry, look, now)
+        if dumped.content is not None:
+            sample.way = dumped.way
+        sample.error = dumped.error
+        return sample, dumped.content
+
+    def _dump(self, entry: ProcessEntry, look: facts.Look, at: float) -> Dumped:
+        """Its stacks by whatever way is open."""
+
+        def undisturbed(content: bytes) -> bool:
+            shown = turns.threads_in(content)
+            if shown is None or not turns.slept(look.threads, turns.of_process(entry.pid), shown):
+                return False
+            self._asleep[entry.pid] = _Asleep(at, look.threads, shown)
+            return True
+
+        self._asleep.pop(entry.pid, None)
+        # Without stopping it, py-spy can't tell which thread is which before Python 3.11.
+        sleeps = look.state == "S" and entry.python != "3.10"
+        dumped = self._dumper.dump(entry.pid, look.state, undisturbed if sleeps else None)
         if dumped.unclean:
             self._unclean.add(entry.pid)
-        if dumped.content is None and state not in ("T", "t", "D") and not self._broken_off.is_set():
+        if dumped.content is None and look.state not in ("T", "t", "D") and not self._broken_off.is_set():
             dumped = _by_itself(entry) or dumped
         if self._request.locals and dumped.content is not None and dumped.way != "faulthandler":
             with contextlib.suppress(ValueError, AttributeError, TypeError):
                 content, entry.blocked_call = with_sizes(dumped.content, entry.pid)
                 dumped = dataclasses.replace(dumped, content=content)
-        return SampleEntry(
-            way=dumped.way if dumped.content is not None else "proc",
-            at=at,
-            state=state,
-            cpu_seconds=moving.cpu_seconds,
-            read_bytes=moving.read_bytes,
-            write_bytes=moving.write_bytes,
-            switches=moving.switches,
-            error=dumped.error,
-        ), dumped.content
+        return dumped
 
 
 def _by_itself(entry: ProcessEntry) -> Dumped | None:
@@ -164,13 +212,12 @@ def _by_itself(entry: ProcessEntry) -> Dumped | None:
     return None if content is None else Dumped("faulthandler", content)
 
 
-def _settled_state(pid: int, stat: Stat) -> str:
-    """The kernel's letter. Another way in may hold it for a moment as well; a debugger holds it for longer."""
+def _settled(pid: int) -> facts.Look | None:
+    """Where it stands. Another way in may hold it for a moment as well; a debugger holds it for longer."""
     until = time.monotonic() + _HELD_SECONDS
-    while (state := facts.state_of_any_thread(pid, stat)) == "t" and time.monotonic() < until:
+    while (look := facts.look(pid)) is not None and look.state == "t" and time.monotonic() < until:
         time.sleep(0.01)
-        stat = read_stat(pid) or stat
-    return state
+    return look
 
 
 def _ended_unseen(entry: ProcessEntry) -> bool:

@@ -317,6 +317,13 @@ def spins() -> None:
     pack([3, 4])
 
 
+def wakes() -> None:
+    """Looks ten times a second whether there is something to do."""
+    ready()
+    while True:
+        time.sleep(0.1)
+
+
 def with_children() -> None:
     """Starts a Python child, a foreign one, and one that becomes a zombie."""
     import multiprocessing

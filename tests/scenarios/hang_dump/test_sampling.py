@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.processes.sampling import NodeAnswer, ProcessEntry, SampleRequest, dumper, take
+from harness.processes.sampling import NodeAnswer, ProcessEntry, SampleRequest, dumper, take, turns
 from harness.processes.sampling.take import Sampling
 from harness.processes.stat import read_stat
 from tests.support.hanging import Job, harness
@@ -77,9 +77,13 @@ def test_a_process_that_is_gone_is_said_to_be(job: Job) -> None:
 
 def test_a_process_that_ends_between_the_samples(job: Job) -> None:
     job.start("plain").settle()
-    threading.Timer(1.0, job.processes[0].kill).start()
-    answer = take(SampleRequest(pids=job.pids, gap_seconds=3))
-    [entry] = answer.processes
+    sampling = Sampling(SampleRequest(pids=job.pids, gap_seconds=1))
+    thread = threading.Thread(target=sampling.run)
+    thread.start()
+    wait_for("the first sample", lambda: bool(sampling.answer.dumps))
+    job.processes[0].kill()
+    thread.join()
+    [entry] = sampling.answer.processes
     assert entry.state in ("X", "Z")
     assert entry.samples[0].file
     assert not entry.samples[1].file
@@ -156,6 +160,27 @@ def test_every_python_that_is_here(python: Path, job: Job) -> None:
     waiting = [chain["stack"][-1]["name"] for chain in chains if chain["task"].startswith("agent-")]
     assert sorted(name.rpartition(".")[2] for name in waiting) == ["acquire"] * 4 + ["wait"] * 2
     assert state(job.pids[0]) == "S"
+
+
+def test_a_process_that_sleeps_is_neither_stopped_nor_read_twice(job: Job) -> None:
+    """Its threads are not given a single turn on a core by all of it."""
+    job.start("plain").settle()
+    before = turns.of_process(job.pids[0])
+    answer = sample(job, samples=2)
+    [entry] = answer.processes
+    assert [one.way for one in entry.samples] == ["py-spy", "unmoved"]
+    assert entry.samples[0].file == entry.samples[1].file
+    assert "train_here" in functions(answer, entry, 1)
+    assert turns.of_process(job.pids[0]) == before
+
+
+@pytest.mark.parametrize("name", ["spins", "wakes"])
+def test_a_process_that_runs_is_read_each_time(name: str, job: Job) -> None:
+    job.start(name)
+    answer = sample(job, samples=2, gap_seconds=1)
+    [entry] = answer.processes
+    assert [one.way for one in entry.samples] == ["py-spy", "py-spy"]
+    assert len({one.file for one in entry.samples}) == 2
 
 
 # --- py-spy itself is missing, denied, hangs, crashes ---

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.hang.collect import assemble, collect
 from harness.hang.decide import diagnose
+from harness.hang.standing import progress
 from harness.hang.ways import Unreachable
 from harness.processes.sampling.model import NodeAnswer, ProcessEntry, SampleEntry, SampleRequest
 from tests.unit.hang.build import C10D, pyspy
@@ -128,3 +129,14 @@ def test_who_cannot_be_asked_is_named_and_not_waited_for() -> None:
         "silent": "it didn't answer in time",
     }
     assert [entry.id for entry in collected.manifest.processes] == ["rank0"]
+
+
+def test_a_process_that_did_not_move_has_one_file_for_both_samples() -> None:
+    entry = rank(0, 7)
+    entry.samples = [SampleEntry(file="7.json"), SampleEntry(file="7.json", way="unmoved", at=2.0)]
+    collected = assemble([answer("a", entry)], {}, REQUEST)
+    assert [sample.file for sample in collected.manifest.processes[0].samples] == ["rank0.json", "rank0.json"]
+    assert list(collected.dumps) == ["rank0.json"]
+    [process] = collected.dump.processes
+    assert len(process.samples) == 2
+    assert progress(process) == "still"

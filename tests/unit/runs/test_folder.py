@@ -150,3 +150,23 @@ def test_files_are_readable_as_the_umask_allows(root: Path) -> None:
 def test_text_that_is_no_unicode_is_written_all_the_same(root: Path) -> None:
     text = b"\xff\xfe path".decode("utf-8", "surrogateescape")
     assert RunFolder.create(root, "check").write_text("a.txt", text).read_bytes() == b"\xff\xfe path"
+
+
+def test_many_files_are_written_whole_and_without_secrets(root: Path) -> None:
+    folder = RunFolder.create(root, "hang", Redactor(["a-known-secret"]))
+    before = os.umask(0o027)
+    try:
+        folder.write_all({"a.json": "x a-known-secret", "logs/b.log": "text", "trace_0": b"\x80\xff"})
+    finally:
+        os.umask(before)
+    assert (folder.path / "a.json").read_text() == "x [redacted]"
+    assert (folder.path / "trace_0").read_bytes() == b"\x80\xff"
+    assert sorted(path.name for path in folder.path.iterdir()) == ["a.json", "logs", "trace_0"]
+    assert (folder.path / "logs/b.log").stat().st_mode & 0o777 == 0o640
+
+
+def test_one_of_many_that_cannot_be_written_is_an_error(root: Path) -> None:
+    folder = RunFolder.create(root, "hang")
+    (folder.path / "logs").write_text("a file where the folder should be")
+    with pytest.raises(RunsNotWritable):
+        folder.write_all({"a.json": "x", "logs/b.log": "text"})

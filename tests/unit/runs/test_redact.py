@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from harness.runs.environment import secrets_of
+from harness.runs import redact
+from harness.runs.environment import of_this_process, secrets_of
 from harness.runs.redact import Redactor
 
 SHAPED = [
@@ -95,3 +98,23 @@ def test_secrets_of_an_environment_are_found_by_name() -> None:
         "MAX_TOKENS": "5",
     }
     assert secrets_of(environment) == ["one", "two", "three"]
+
+
+PIECES = st.sampled_from(
+    [*SHAPED, "Bearer ", "BA\u017fIC ", "bas\u0131c ", "https://", "me:hunter22@", "Api-\u212aey", "TO\u212aEN=",
+     "pa\u017f\u017fword: ", "ACCESS_TOKEN=", "\u0130", "auth_token", "-----BEGIN PRIVATE KEY-----", "=", " ", "\n"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES | st.text(max_size=12), max_size=8).map("".join))
+def test_what_is_looked_for_first_never_hides_a_secret(text: str) -> None:
+    looked_for = [*redact._SHAPES, *redact._AFTER]
+    small = redact._small(text)
+    for needed, shape in looked_for:
+        assert shape.search(text) is None or any(word in small for word in needed)
+
+
+def test_every_installed_package_is_in_the_fingerprint() -> None:
+    packages = of_this_process()["packages"]
+    assert packages["pytest"] == pytest.__version__
+    assert all(packages.values())
