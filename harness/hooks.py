@@ -26,6 +26,8 @@ STACKS = "drydock-stacks"
 RECORDER = "drydock-recorder"
 # A real-time signal: SIGUSR1 and SIGUSR2 belong to Slurm, Lightning and the program.
 STACKS_SIGNAL = 41
+C10D = "torch.distributed.distributed_c10d"
+PATIENT_SECONDS = 86400
 
 # Open files by the part that they belong to.
 _files: dict[str, list[int]] = {}
@@ -55,13 +57,48 @@ def _stacks() -> None:
 def _recorder() -> None:
     # PyTorch writes its own dumps there after a time-out, and makes no folder for them.
     os.makedirs(os.path.dirname(os.environ.get("TORCH_FR_DUMP_TEMP_FILE", "/tmp/")), exist_ok=True)
-    if "torch.distributed.distributed_c10d" in sys.modules:
-        _serve_recorder()
-    elif not any(isinstance(finder, _WhenImported) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _WhenImported("torch.distributed.distributed_c10d", _serve_recorder))
+    _once_imported(_serve_recorder)
 
 
-_PARTS: dict[str, Callable[[], None]] = {"faulthandler": _stacks, "recorder": _recorder}
+def _patience() -> None:
+    _once_imported(_raise_timeouts)
+
+
+def _raise_timeouts() -> None:
+    """A day at least for whoever waits for a rank that a person has paused; frameworks give limits of their own."""
+    import datetime
+    import functools
+    import inspect
+
+    module = sys.modules[C10D]
+    least = datetime.timedelta(seconds=PATIENT_SECONDS)
+
+    def patient(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            given = bound.arguments.get("timeout")
+            bound.arguments["timeout"] = max(given, least) if isinstance(given, datetime.timedelta) else least
+            return function(*bound.args, **bound.kwargs)
+
+        return call
+
+    for name in ("init_process_group", "new_group", "split_group"):
+        if hasattr(module, name):
+            setattr(module, name, patient(getattr(module, name)))
+
+
+def _once_imported(then: Callable[[], None]) -> None:
+    """Call a function as soon as torch.distributed is there."""
+    if C10D in sys.modules:
+        then()
+    elif not any(isinstance(finder, _WhenImported) and finder.then is then for finder in sys.meta_path):
+        sys.meta_path.insert(0, _WhenImported(C10D, then))
+
+
+_PARTS: dict[str, Callable[[], None]] = {"faulthandler": _stacks, "recorder": _recorder, "patience": _patience}
 
 
 def _after_fork() -> None:
@@ -126,7 +163,7 @@ class _WhenImported:
     """Calls a function once a module has been imported, and is gone from ``sys.meta_path`` by then."""
 
     def __init__(self, name: str, then: Callable[[], None]) -> None:
-        self._name, self._then = name, then
+        self._name, self.then = name, then
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002
         """Let the others find the module, and put the function behind its execution."""
@@ -143,7 +180,7 @@ class _WhenImported:
         def then(module: Any) -> None:
             execute(module)
             try:
-                self._then()
+                self.then()
             except Exception:  # noqa: BLE001, S110
                 pass
 

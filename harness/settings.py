@@ -53,7 +53,7 @@ class Settings(BaseModel):
     workers: int = Field(0, ge=0, le=64, description="Ray nodes beside the head")
 
     debug: str = Field(
-        "", description="what training containers tell: nccl, detail, recorder, sync, asyncio, faulthandler"
+        "", description="what training containers tell: nccl, detail, recorder, sync, asyncio, faulthandler, patient"
     )
 
     port: int = Field(8080, ge=1, le=65535, description="port of the inference server on 127.0.0.1")

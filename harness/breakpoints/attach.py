@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from harness.breakpoints import ask, inject, launch
+from harness.breakpoints import ask, inject, launch, show
 from harness.breakpoints.model import Paused, Worker
 from harness.breakpoints.terminal.held import Held
 from harness.breakpoints.terminal.prompt import Prompt
@@ -87,6 +87,7 @@ def terminal(line: Paused, others: Callable[[int], Paused]) -> None:
     """Debug in the terminal until the person leaves; every process goes on then, whatever the reason for leaving."""
     with _leaving_on_signals():
         first = held(line)
+        show.delays(line.delays)
         sessions = [first]
         everything = [first]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,24 @@ def lines(found: list[Paused], *, workspace: str = "") -> None:
     console.table(["session", "what", "node and PID", "at", "since", ""], rows)
     for text, numbers in _by_delay(found).items():
         console.warn(f"{text} (session {', '.join(map(str, numbers))})")
+    _raise_limits(text for line in found for text in line.delays)
     for problem in sorted({line.worker.problem for line in found if line.worker.problem}):
         console.note(f"where it stands is not known: {problem}")
     number = next((line.number for line in found if line.state == "waits"), found[0].number)
     console.mend(f"make attach SESSION={number} TUI=1   # debug it here")
     console.mend(f"make attach SESSION={number}         # an entry in VS Code's launch.json")
+
+
+def delays(texts: Sequence[str]) -> None:
+    """What suffers while a worker is held."""
+    for text in texts:
+        console.warn(text)
+    _raise_limits(texts)
+
+
+def _raise_limits(texts: Iterable[str]) -> None:
+    if any(" give" in text for text in texts):
+        console.mend("make up DEBUG=patient   # before the next long session: collectives then wait a day")
 
 
 def attachable(found: dict[str, Any], path: Path) -> None:
@@ -44,6 +58,7 @@ def attachable(found: dict[str, Any], path: Path) -> None:
     console.note(
         f"in the dev container: Run and Debug, that entry; it attaches to {debugger['host']}:{debugger['port']}"
     )
+    delays(found["delays"])
     which = "PID" if found["state"] == "runs" else "SESSION"
     console.mend(f"make attach {which}={found['session']} TUI=1   # in the terminal instead")
 

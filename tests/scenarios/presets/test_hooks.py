@@ -23,7 +23,9 @@ TORCH = {
     "torch/_C/__init__.py": "",
     "torch/_C/_distributed_c10d.py": 'def _dump_fr_trace_json():\n    return \'{"entries": [{"op_id": 1}]}\'\n',
     "torch/distributed/__init__.py": "import torch._C._distributed_c10d\n",
-    "torch/distributed/distributed_c10d.py": "def is_initialized(): return True\ndef get_rank(): return 3\n",
+    "torch/distributed/distributed_c10d.py": "def is_initialized(): return True\ndef get_rank(): return 3\n"
+    "def init_process_group(backend=None, timeout=None): return timeout\n"
+    "def new_group(ranks=None, timeout=None): return timeout\n",
 }
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -140,3 +142,15 @@ def test_a_program_ends_as_it_would_without(hooks: str, tmp_path: Path) -> None:
         capture_output=True, text=True, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (7, "done\n", "")
+
+
+def test_ranks_wait_a_day_for_one_that_is_paused(start: Start) -> None:
+    program = """
+import datetime, time, torch.distributed.distributed_c10d as d
+print("ready", flush=True)
+hour, week = datetime.timedelta(hours=1), datetime.timedelta(days=7)
+print(*(t.days for t in (d.init_process_group("gloo", hour), d.new_group(), d.new_group(timeout=week))), flush=True)
+"""
+    process = start("patience,recorder", program)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "1 1 7\n"

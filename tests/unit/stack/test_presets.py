@@ -43,7 +43,7 @@ def test_names_are_taken_once_in_the_tables_order() -> None:
 @pytest.mark.parametrize("debug", ["recordr", "1", "nccl,true", "NCCL"])
 def test_an_unknown_name_is_refused_with_the_list(debug: str, tmp_path: Path) -> None:
     (tmp_path / "examples").mkdir()
-    with pytest.raises(BadSetting, match="nccl, detail, recorder, sync, asyncio, faulthandler") as caught:
+    with pytest.raises(BadSetting, match="nccl, detail, recorder, sync, asyncio, faulthandler, patient") as caught:
         make_plan(load_settings(environ={"DEBUG": debug}))
     assert f"DEBUG={debug}" in caught.value.what
     assert "make up DEBUG=" in caught.value.mend
