@@ -64,7 +64,7 @@ def test_when_stacks_of_a_moment_ago_still_hold(now: dict[int, Turns], expected:
 
 def test_the_threads_that_a_dump_shows() -> None:
     known = b'[{"os_thread_id": 10, "frames": []}, {"os_thread_id":11, "frames": []}]'
-    assert turns.threads_in(known) == {10, 11}
+    assert turns.threads_in(known) == frozenset({10, 11})
     # py-spy can't tell them apart in a process that it didn't stop, before Python 3.11.
     assert turns.threads_in(known.replace(b"11", b"null")) is None
     assert turns.threads_in(b"[]") is None
