@@ -93,14 +93,7 @@ class Job:
         return self._settle([process.pid for rank, process in enumerate(self.processes) if rank not in busy])
 
     def _settle(self, watched: list[int]) -> Job:
-        seen: list[object] = []
-
-        def still() -> bool:
-            now = [_main_thread(pid) for pid in watched]
-            seen.append(now)
-            return len(seen) > 8 and all(entry == now for entry in seen[-8:])
-
-        wait_for("every rank to stand still", still)
+        wait_still(watched)
         return self
 
     @property
@@ -121,6 +114,18 @@ class Job:
                 pass
         for process in self.processes:
             process.wait()
+
+
+def wait_still(pids: list[int]) -> None:
+    """Wait until no main thread of these gets on any more."""
+    seen: list[object] = []
+
+    def still() -> bool:
+        now = [_main_thread(pid) for pid in pids]
+        seen.append(now)
+        return len(seen) > 8 and all(entry == now for entry in seen[-8:])
+
+    wait_for("every rank to stand still", still)
 
 
 def _main_thread(pid: int) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 
 from tests.support.harness import Ended, Stack, docker, free_port, own_project, wait_for
+from tests.support.torch_python import torch_python
 
 PROGRAM = Path(__file__).with_name("program.py")
+PYTHON = "/opt/python/bin/python3"
 OURS = "dev.drydock.role"
 _NOT_STACKS = ("manifest.json", "verdict.json", "result.json", "environment.json")
 
@@ -96,6 +99,27 @@ def boxes(stack: Stack) -> Iterator[Boxes]:
     made = Boxes(base[0])
     yield made
     made.end()
+
+
+@pytest.fixture
+def network() -> Iterator[str]:
+    """A network of a job's own; asked for before its containers, so that these are gone first."""
+    name = own_project("torchrun")
+    docker("network", "create", "--internal", name)
+    yield name
+    docker("network", "rm", name)
+
+
+def mounted_torch() -> list[str]:
+    """Options of a container that give it this machine's Python, as ``PYTHON``, with torch."""
+    script = "import sys, sysconfig; print(sys.base_prefix); print(sysconfig.get_path('platlib'))"
+    base, packages = subprocess.check_output([torch_python(), "-c", script], text=True).split()
+    return [
+        "--tmpfs", "/tmp:mode=1777",
+        "--mount", f"type=bind,source={base},target=/opt/python,readonly",
+        "--mount", f"type=bind,source={packages},target=/opt/torch,readonly",
+        "--env", "PYTHONPATH=/opt/torch", "--env", "LD_LIBRARY_PATH=/opt/python/lib", "--env", "OMP_NUM_THREADS=1",
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,27 @@ def torch_hang() -> None:
     time.sleep(3600)
 
 
+def torch_steps() -> None:
+    """Ranks that train for ever, as long as they can reach each other."""
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    for step in range(1_000_000):
+        dist.all_reduce(torch.ones(1024))
+        if step == 2:
+            say_ready()
+        time.sleep(0.02)
+
+
 def say_ready() -> None:
     """For whoever reads the log."""
     print("ready", flush=True)
 
 
 if __name__ == "__main__":
-    what = {"hold-on": hold_on, "unreadable": unreadable, "torch": torch_hang}[sys.argv[1]]
-    if what is not torch_hang:
+    programs = {"hold-on": hold_on, "unreadable": unreadable, "torch": torch_hang, "torch-steps": torch_steps}
+    what = programs[sys.argv[1]]
+    if what in (hold_on, unreadable):
         say_ready()
     what()

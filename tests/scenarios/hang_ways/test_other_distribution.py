@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,8 @@ from harness.settings import load_settings
 from harness.stack.images import bootstrap
 from harness.stack.images.catalogue import load_catalogue
 from harness.stack.images.host_config import read_host_config
-from tests.scenarios.hang_ways.conftest import Boxes, dump
+from tests.scenarios.hang_ways.conftest import PYTHON, Boxes, dump, mounted_torch
 from tests.support.harness import Stack, docker, own_project
-from tests.support.torch_python import torch_python
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -32,15 +29,6 @@ def trixie(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     docker("rmi", IMAGE)
 
 
-@pytest.fixture
-def network() -> Iterator[str]:
-    """A network of the job's own; asked for before the containers, so that they are gone first."""
-    name = own_project("torchrun")
-    docker("network", "create", "--internal", name)
-    yield name
-    docker("network", "rm", name)
-
-
 def test_its_own_python_is_sampled(stack: Stack, boxes: Boxes, trixie: str) -> None:
     name = boxes.start("trixie", image=trixie)
     assert docker("exec", name, "python3", "--version").startswith("Python 3.13")
@@ -49,14 +37,10 @@ def test_its_own_python_is_sampled(stack: Stack, boxes: Boxes, trixie: str) -> N
 
 
 def test_torchrun_over_two_containers(stack: Stack, network: str, boxes: Boxes, trixie: str) -> None:
-    python, packages = places(torch_python())
+    torch = mounted_torch()
     names = [
         boxes.begin(
-            f"torchrun-{node}", "--network", network, "--tmpfs", "/tmp:mode=1777",
-            "--mount", f"type=bind,source={python},target=/opt/python,readonly",
-            "--mount", f"type=bind,source={packages},target=/opt/torch,readonly",
-            "--env", "PYTHONPATH=/opt/torch", "--env", "LD_LIBRARY_PATH=/opt/python/lib", "--env", "OMP_NUM_THREADS=1",
-            trixie, "/opt/python/bin/python3", "-m", "torch.distributed.run",
+            f"torchrun-{node}", "--network", network, *torch, trixie, PYTHON, "-m", "torch.distributed.run",
             "--nnodes=2", f"--node-rank={node}", "--nproc-per-node=2",
             f"--master-addr={own_project('torchrun-0')}", "--master-port=29500", "/program.py", "torch",
         )
@@ -74,10 +58,3 @@ def test_torchrun_over_two_containers(stack: Stack, network: str, boxes: Boxes, 
     )
     assert seen.verdict["state"] == "hung"
     assert seen.verdict["laggards"] == ["rank0"]
-
-
-def places(interpreter: str) -> tuple[Path, Path]:
-    """An interpreter's installation, and where its packages are."""
-    script = "import sys, sysconfig; print(sys.base_prefix); print(sysconfig.get_path('platlib'))"
-    base, packages = subprocess.check_output([interpreter, "-c", script], text=True).split()
-    return Path(base), Path(packages)
