@@ -41,8 +41,11 @@ step "import layers" lint-imports
 step "shellcheck" shell_scripts
 step "Dockerfiles" dockerfiles
 step "a browser" scripts/ensure-chromium.sh
-step "unit tests" python -m pytest -q tests/unit -m "$selection"
-step "scenario tests" python -m pytest tests/scenarios -m "$selection"
+# Two at a time: most of what a scenario takes is waiting. Each folder stays with one process (tests/scenarios/conftest.py).
+two=(-n 2)
+step "unit tests" python -m pytest -q tests/unit -m "$selection" "${two[@]}"
+step "scenario tests" python -m pytest tests/scenarios -m "($selection) and not alone" "${two[@]}" --durations 25
+step "scenario tests, those that must be alone" python -m pytest tests/scenarios -m "($selection) and alone"
 
 echo
 if [ ${#failed[@]} -gt 0 ]; then

@@ -8,10 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.support.harness import CLONE, Stack, docker
 
 ARTEFACTS = CLONE / "test-artefacts"
+
+
+class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
+    """What a folder's tests share (a stack, its name, its ports) stays with one of the processes that run tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.removeprefix("tests/scenarios/").partition("/")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolder:
+    """How `-n` deals out these tests, whatever `--dist` says."""
+    return ByFolder(config, log)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -23,6 +23,9 @@ from tests.scenarios.images.conftest import Workshop
 from tests.support.harness import CLONE
 from tests.support.package_servers import NAME, ImageRegistry, PackageServer, serving
 
+# Images, cache records and the base are shared by all that build.
+pytestmark = pytest.mark.alone
+
 PASSWORD = "c4n4ry-b45e"
 # Nobody listens there: port 1 of the loopback.
 NO_REGISTRY = "127.0.0.1:1/mirror"

@@ -21,6 +21,9 @@ from tests.scenarios.images.conftest import Workshop
 from tests.support.harness import CLONE
 from tests.support.package_servers import NAME, PackageServer, locked, serving, write_wheel
 
+# Images, cache records and the base are shared by all that build.
+pytestmark = pytest.mark.alone
+
 CANARY = "c4n4ry-5f1e"
 CERTIFICATE = """\
 -----BEGIN CERTIFICATE-----

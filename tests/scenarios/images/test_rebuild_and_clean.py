@@ -20,6 +20,9 @@ from harness.stack.images.ledger import read_records
 from tests.scenarios.images.conftest import Workshop
 from tests.support.package_servers import write_wheel
 
+# Images, cache records and the base are shared by all that build.
+pytestmark = pytest.mark.alone
+
 OTHER = "somebody-elses/image:1"
 
 
