@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
 
 from harness import console
 from harness.cli.options import as_typed_here, json_option
+from harness.errors import DrydockError
 from harness.hang.decide import diagnose
+from harness.hang.page import NAME, build
+from harness.hang.page.write import environment_of, keep_diagnosis, now
 from harness.hang.printable import printable_all
 from harness.hang.readers import read
 from harness.hang.show import show
+from harness.runs import Redactor, shown
+from harness.runs.environment import secrets_of
 from harness.settings import load_settings
 
 
@@ -30,10 +36,24 @@ def command(ctx: click.Context, /, path: str, everything: bool, **flags: Any) ->
     settings = load_settings(flags)
     if settings.json_output:
         console.to_stderr()
-    verdict = diagnose(read(path))
+    dump = read(path)
+    verdict = diagnose(dump)
     verdict.next = [as_typed_here(step) for step in verdict.next]
+    redactor = Redactor(secrets_of(dict(os.environ)))
+    answer = printable_all(verdict.as_dict())
+    folder, problem = None, None
+    try:
+        page = build(verdict, dump, redactor, made=now(), subject=path, environment=environment_of(path))
+        folder = keep_diagnosis(settings.runs_dir, path, answer, page, redactor)
+    except DrydockError as error:
+        # The verdict counts for more than its page.
+        problem = error
     if settings.json_output:
-        console.emit_json(printable_all(verdict.as_dict()))
+        console.emit_json({**answer, "folder": None if folder is None else str(folder)})
     else:
         show(verdict, everything)
+    if folder is not None:
+        console.note(f"as a page: {shown(folder)}/{NAME}")
+    if problem is not None:
+        console.note(f"no page was written: {problem}")
     ctx.exit(1 if verdict.hangs else 0)

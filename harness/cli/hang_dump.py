@@ -14,6 +14,8 @@ from harness.errors import BadSetting, DrydockError, NothingToSample, SamplingDe
 from harness.hang import keep
 from harness.hang.collect import Collected, collect
 from harness.hang.decide import diagnose
+from harness.hang.page import NAME, build
+from harness.hang.page.write import now
 from harness.hang.printable import printable, printable_all
 from harness.hang.show import show
 from harness.processes.sampling.model import SampleRequest
@@ -62,14 +64,16 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     answer = redactor.data(printable_all(verdict.as_dict()))
     folder, problem = None, None
     try:
-        folder = keep.keep(settings.runs_dir, collected, answer, redactor)
+        manifest = collected.manifest
+        page = build(verdict, collected.dump, redactor, made=now(), environment=manifest.environment)
+        folder = keep.keep(settings.runs_dir, collected, answer, redactor, page)
     except DrydockError as error:
         problem = error
     if settings.json_output:
         console.emit_json({**answer, "folder": None if folder is None else str(folder)})
     _say_what(collected)
     if folder is not None:
-        console.note(f"stacks and verdict: {shown(folder)}")
+        console.note(f"stacks and verdict: {shown(folder)}; as a page: {shown(folder)}/{NAME}")
     if problem is not None:
         console.show_error(problem)
     ctx.exit(1 if verdict.hangs else problem.exit_code if problem is not None else 0)

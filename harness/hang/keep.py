@@ -8,12 +8,16 @@ from typing import Any
 
 from harness.hang.collect import Collected
 from harness.hang.folder import MANIFEST
+from harness.hang.page import NAME
 from harness.runs import Redactor, RunFolder
 from harness.runs.environment import of_this_process
 
 
-def keep(root: Path, collected: Collected, verdict: Mapping[str, Any], redactor: Redactor) -> Path:
+def keep(root: Path, collected: Collected, verdict: Mapping[str, Any], redactor: Redactor, page: str = "") -> Path:
     """Write everything; where that fails, nothing half-written stays.
+
+    Args:
+        page: the verdict as HTML.
 
     Raises:
         RunsNotWritable: the folder can't be made.
@@ -29,6 +33,8 @@ def keep(root: Path, collected: Collected, verdict: Mapping[str, Any], redactor:
             }
         )
         folder.write_json("verdict.json", verdict)
+        if page:
+            folder.write_text(NAME, page)
         manifest = collected.manifest
         folder.write_json(MANIFEST, manifest.model_dump(exclude_defaults=True) | {"format": manifest.format})
         result = {"verb": "hang-dump", "exit_code": int(verdict["state"] == "hung"), "cause": verdict["cause"]}

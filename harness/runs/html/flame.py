@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup
@@ -11,7 +11,7 @@ from harness.runs.html.page import printable, seconds
 from harness.runs.html.svg import element, picture
 
 _WIDTH, _ROW, _LETTER = 1100, 19, 7.3
-_DEPTH = 64
+DEEPEST = 64
 # Narrower than this nobody sees it; it stays in the sum of what is above it.
 _NARROWEST = 0.7
 
@@ -52,19 +52,23 @@ def merge(stacks: Iterable[tuple[Sequence[Frame], float]], root: str = "all") ->
             continue
         tree.seconds += spent
         node = tree
-        for frame in frames[:_DEPTH]:
+        for frame in frames[:DEEPEST]:
             node = node.below.setdefault(frame, Node(frame))
             node.seconds += spent
     return tree
 
 
-def draw(tree: Node, label: str) -> Markup:
-    """The tree as a picture; a click, or Enter, on a box makes it as wide as the page (``script.js``)."""
+def draw(tree: Node, label: str, say: Callable[[float], str] = seconds) -> Markup:
+    """The tree as a picture; a click, or Enter, on a box makes it as wide as the page (``script.js``).
+
+    Args:
+        say: puts a box's value into words; "" where its frame says all.
+    """
     if tree.seconds <= 0:
         return Markup("")
     boxes = list(_boxes(tree, 0, 0.0, tree.seconds))
     depth = max(level for _, level, _ in boxes) + 1
-    parts = [_box(node, level, start, tree.seconds) for node, level, start in boxes]
+    parts = [_box(node, level, start, tree.seconds, say) for node, level, start in boxes]
     return picture(_WIDTH, depth * _ROW, label, *parts, class_="flame")
 
 
@@ -77,11 +81,12 @@ def _boxes(node: Node, level: int, start: float, whole: float) -> Iterator[tuple
         start += child.seconds
 
 
-def _box(node: Node, level: int, start: float, whole: float) -> Markup:
+def _box(node: Node, level: int, start: float, whole: float, say: Callable[[float], str]) -> Markup:
     x, width = start / whole * _WIDTH, node.seconds / whole * _WIDTH
     text = printable(node.frame.text)
-    share = f"{seconds(node.seconds)}, {node.seconds / whole:.0%}"
-    about = f"{text}\n{printable(node.frame.place)}\n{share}" if node.frame.place else f"{text}\n{share}"
+    value = say(node.seconds)
+    share = f"{value}, {node.seconds / whole:.0%}" if value else ""
+    about = "\n".join(filter(None, [text, printable(node.frame.place), share]))
     letters = int((width - 6) / _LETTER)
     shown = text if len(text) <= letters else (text[: letters - 1] + "…" if letters > 3 else "")
     return element(

@@ -15,7 +15,7 @@ from harness import __version__
 _HERE = Path(__file__).parent / "templates"
 
 
-def render(template: str, folder: Path, **values: Any) -> str:
+def render(template: str, folder: Path, *, style_of: str = "", script_of: str = "", **values: Any) -> str:
     """A page's HTML.
 
     Every value is escaped, except for what ``harness.runs.html`` itself has made (``Markup``). Should a hostile text
@@ -24,6 +24,7 @@ def render(template: str, folder: Path, **values: Any) -> str:
     Args:
         template: file name of a template that extends ``base.html.j2``.
         folder: where it is.
+        style_of, script_of: files in there that go behind those which all pages have.
         values: what it shows.
     """
     environment = jinja2.Environment(
@@ -35,6 +36,8 @@ def render(template: str, folder: Path, **values: Any) -> str:
     )
     environment.filters |= {"seconds": seconds, "count": count, "printable": printable}
     style, script = (_HERE / "style.css").read_text("utf-8"), (_HERE / "script.js").read_text("utf-8")
+    style += (folder / style_of).read_text("utf-8") if style_of else ""
+    script += (folder / script_of).read_text("utf-8") if script_of else ""
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
     return environment.get_template(template).render(
         **values, style=Markup(style), script=Markup(script), policy=policy, version=__version__

@@ -1,0 +1,51 @@
+"""Puts what was decided of somebody's stacks into a folder of its own: the page, and the verdict as JSON."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.hang.folder import MANIFEST
+from harness.hang.page.build import NAME
+from harness.runs import Redactor, RunFolder
+from harness.runs.environment import of_this_process
+
+
+def now() -> str:
+    """The time of day as people write it."""
+    return datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def environment_of(path: str) -> dict[str, Any]:
+    """What the manifest of a dump's folder says of its environment; nothing where there is none."""
+    try:
+        content = json.loads((Path(path) / MANIFEST).read_text(encoding="utf-8"))
+        found = content.get("environment")
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def keep_diagnosis(root: Path, path: str, verdict: Mapping[str, Any], page: str, redactor: Redactor) -> Path:
+    """Write ``runs/<time>-diagnose/``; where that fails, nothing half-written stays.
+
+    Args:
+        path: where the stacks lie.
+
+    Raises:
+        RunsNotWritable: the folder can't be made.
+        NoSpace: the disk is full.
+    """
+    folder = RunFolder.create(root, "diagnose", redactor)
+    try:
+        folder.write_json("verdict.json", verdict)
+        folder.write_text(NAME, page)
+        result = {"verb": "diagnose", "exit_code": int(verdict["state"] == "hung"), "cause": verdict["cause"]}
+        folder.finish({**result, "dump": path}, fingerprint=of_this_process)
+    except BaseException:
+        folder.discard()
+        raise
+    return folder.path
