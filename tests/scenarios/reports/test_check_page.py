@@ -10,20 +10,9 @@ from playwright.sync_api import Browser, Page
 
 from harness.checks import page as pages
 from harness.runs import Redactor
+from tests.scenarios.reports.hostile import HOSTILE
 from tests.support import check_report
 from tests.support.chromium import Opened, chromium, open_file
-
-HOSTILE = [
-    "<script>document.title = 'owned'</script>",
-    "<img src=x onerror=\"document.title = 'owned'\">",
-    '"><svg onload="document.title=\'owned\'">',
-    "</title></style></script><script>document.title='owned'</script>",
-    "<iframe src='http://127.0.0.1:9/'></iframe><link rel=stylesheet href='http://127.0.0.1:9/x.css'>",
-    "{{ 7 * 7 }} {% raw %} ${alert(1)}",
-    "javascript:alert(1)",
-    "\u202eright to left\u202c \x1b[31mred\x1b[0m \x00 \ud800",
-    "x" * 20_000,
-]
 
 
 @pytest.fixture(scope="module")
