@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from harness.hang.grouping import ranges
 from harness.hang.model import Recorded, Recording
+from harness.hang.recorded_pairs import compare_pairs
+from harness.hang.recorded_rows import Finding as Finding
+from harness.hang.recorded_rows import Row
 
 # Every rank must pass as many elements to these; the others may differ by design.
 _SAME_SIZE = frozenset(
@@ -14,44 +15,8 @@ _SAME_SIZE = frozenset(
 )
 
 
-@dataclass
-class Row:
-    """One line of the table that people see: a group's operation on some ranks."""
-
-    group: str
-    sequence: int
-    operation: str
-    sizes: str
-    dtypes: str
-    completed: bool
-    ranks: list[int] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, object]:
-        """For ``--json``."""
-        return {
-            "group": self.group, "sequence": self.sequence, "operation": self.operation, "sizes": self.sizes,
-            "dtypes": self.dtypes, "completed": self.completed, "ranks": ranges(self.ranks),
-        }  # fmt: skip
-
-
-@dataclass
-class Finding:
-    """What the recorders say.
-
-    Attributes:
-        kind: ``type``, ``size``, ``dtype`` mismatch; ``behind`` when ranks never came; ``cycle`` when two groups wait
-            for each other's; ``same`` when all ranks are in the same operation of the same size; ``done``.
-        ranks: the odd ones, or those that never came.
-    """
-
-    kind: str
-    text: str
-    ranks: list[int] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-
-
 def compare(recordings: list[Recording]) -> Finding:
-    """Look at each group's first operation that isn't done everywhere."""
+    """Look at each group's first operation that isn't done everywhere, and at what is sent and received."""
     groups: dict[str, list[Recording]] = {}
     for recording in recordings:
         for name in {operation.group for operation in recording.operations} | set(recording.enqueued):
@@ -61,13 +26,14 @@ def compare(recordings: list[Recording]) -> Finding:
         for name, members in sorted(groups.items())
         if (finding := _in_group(name, members, recordings)) is not None
     ]
+    behind = [finding for finding in findings if finding.kind == "behind"]
+    findings += compare_pairs(recordings)
     if not findings:
         return Finding("done", "The recorders show no operation that is under way.")
-    behind = [finding for finding in findings if finding.kind == "behind"]
     if len(behind) > 1 and not set(behind[0].ranks) & set(behind[1].ranks):
         rows = [row for finding in behind for row in finding.rows]
         return Finding("cycle", " And: ".join(finding.text for finding in behind[:2]), [], rows)
-    order = ("type", "size", "dtype", "behind", "same")
+    order = ("type", "size", "dtype", "order", "behind", "late", "same")
     return min(findings, key=lambda finding: order.index(finding.kind))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, logged, named, say
 from harness.hang.scene import Group, Scene, count
-from harness.hang.waits import COLLECTIVE, COMMUNICATION, RUNNING
+from harness.hang.waits import COLLECTIVE, COMMUNICATION, JOINED, RUNNING
 
 
 def ray_resources(scene: Scene) -> Iterable[Finding]:
@@ -20,7 +20,21 @@ def ray_resources(scene: Scene) -> Iterable[Finding]:
     if pending:
         some = ", ".join(pending[:4]) + (" …" if len(pending) > 4 else "")
         evidence.append(f"Ray's list of actors: {len(pending)} wait for a place: {some}.")
-    yield Finding("ray-resources", 0.9 if pending or said else 0.75, [], evidence)
+    score = 0.9 if pending or said else 0.75
+    # Who joins a group may wait for the one without a place. Who works, or is past that, has what it needs.
+    working = [
+        group
+        for group in scene.groups
+        if group not in waiting and group.role != "launcher" and (group.kind in JOINED or _at_work(group))
+    ]
+    if working and not scene.having("ray-place"):
+        score = 0.56
+        evidence.append(f"But others have their places, and may be what is waited for: {say(working)}.")
+    yield Finding("ray-resources", score, [], evidence)
+
+
+def _at_work(group: Group) -> bool:
+    return group.kind not in COMMUNICATION and group.kind != "loop" and not group.idle
 
 
 def ray_core(scene: Scene) -> Iterable[Finding]:

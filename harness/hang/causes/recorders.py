@@ -25,7 +25,9 @@ def recorder(scene: Scene) -> Iterable[Finding]:
         yield Finding("size-mismatch", 0.95, who, evidence)
     elif found.kind == "cycle":
         yield Finding("cross-group", 0.92, [], evidence)
-    elif found.kind == "behind":
+    elif found.kind == "order":
+        yield Finding("p2p-order", 0.9, who, evidence)
+    elif found.kind in ("behind", "late"):
         # The recorder knows who is late, the stacks know why.
         yield Finding("straggler", 0.6, who, evidence)
         if not scene.groups:

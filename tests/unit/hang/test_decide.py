@@ -215,3 +215,31 @@ def test_a_rank_that_listens_for_its_group_is_no_service() -> None:
     sleeping = process(loop, id="rank1", pid=2, listens=True)
     verdict = diagnose(dump(waiting, sleeping))
     assert (verdict.cause, verdict.laggards) == ("async-lost", ["rank1"])
+
+
+RAY_GET = thread("get ray/_private/worker.py:2967", "fit driver.py:30", "<module> driver.py:60")
+
+
+def _with_pending(*others: Process, **more: Any) -> Any:
+    driver = sampled(RAY_GET, RAY_GET, id="driver", role="driver", pid=9)
+    return diagnose(dump(driver, *others, pending_actors=["Evaluator 0a1b2c3d"], **more))
+
+
+def test_an_actor_without_a_place_is_the_cause_where_nobody_else_can_be() -> None:
+    alone = _with_pending(sampled(IDLE_ACTOR, IDLE_ACTOR, id="worker:2", role="worker", pid=2))
+    assert (alone.cause, alone.confidence) == ("ray-resources", "certain")
+    # Who joins a group may wait for the very one that has no place.
+    joining = thread(
+        "_create_c10d_store torch/distributed/rendezvous.py:199", f"init_process_group {C10D}:1", "setup train.py:9"
+    )
+    assert _with_pending(sampled(joining, joining, id="rank0", pid=2)).cause == "ray-resources"
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_an_actor_without_a_place_beside_ranks_that_hang_is_not_called_the_cause(busy: bool) -> None:
+    last = sampled(LATE, LATE, cpu=5.0 if busy else 0.0, id="rank1", pid=3)
+    verdict = _with_pending(sampled(collective(), collective(), id="rank0", pid=2), last)
+    assert verdict.cause != "ray-resources", verdict
+    assert verdict.laggards == ["rank1"]
+    same = [sampled(collective(), collective(), id=f"rank{rank}", pid=rank + 2) for rank in range(3)]
+    assert _with_pending(*same).confidence == "undecided"
