@@ -4,9 +4,9 @@ It is told what to do in one line of JSON on one pipe and says what happens in l
 happens: an agent may end the process at any moment, and what was said until then must stand. Standard output and
 error belong to the agent.
 
-Events, by their ``event``: ``loaded``, ``constructed``, ``unfit``, ``started``, ``returned``, ``raised``, ``left``,
-``exiting``, ``stacks``, ``ended``, and what a watcher says (``call``). Commands that may follow the job: ``dump`` (say
-where everything waits) and ``cancel`` (cancel the run as a framework does on its time limit).
+Events, by their ``event``: ``loaded``, ``constructed``, ``unfit``, ``started``, ``returned``, ``raised``, ``inside``,
+``left``, ``exiting``, ``stacks``, ``ended``, and what a watcher says (``call``). Commands that may follow the job:
+``dump`` (say where everything waits) and ``cancel`` (cancel the run as a framework does on its time limit).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
-from harness.agent import contract, frames, rewards
+from harness.agent import contract, frames, rewards, state
+from harness.agent.loop_watch import LoopWatch
 
 
 class Channel:
@@ -142,6 +143,9 @@ async def _run(job: Mapping[str, Any], agent: Any, channel: Channel, running: Ru
     run = job["run"]
     watcher.begin(run["index"])
     returns = ReturnLine(inspect.unwrap(type(agent).run).__code__)
+    before = state.of(agent)
+    watch = LoopWatch(threading.current_thread(), time.monotonic())
+    watch.start()
     started, cpu = time.monotonic(), time.process_time()
     channel.say("started")
     try:
@@ -159,6 +163,10 @@ async def _run(job: Mapping[str, Any], agent: Any, channel: Channel, running: Ru
     finally:
         left = [task.get_name() for task in asyncio.all_tasks() if task is not running.task]
         closed = bool(client is not None and client.is_closed)
+        watch.stop()
+        # Where a debugger has stopped the run, it says nothing of the agent.
+        stalls = [] if "pydevd" in sys.modules else watch.parts()
+        channel.say("inside", stalls=stalls, changed=state.changed(before, state.of(agent)))
         channel.say("left", tasks=left, threads=threads_left(), shared_client_closed=closed)
         if client is not None and not closed:
             await client.aclose()

@@ -26,6 +26,7 @@ BLOCKS = 0.05
 STALL = 0.1
 KEPT_STALLS = 200
 KEPT_STACKS = 3000
+KEPT_PARTS = 50
 # Looking at all runs may take this part of the time.
 SHARE = 0.01
 
@@ -59,10 +60,10 @@ class LoopWatch:
         thread: threading.Thread,
         began: float,
         *,
-        runs: Callable[[], Iterable[tuple[int, Any]]],
-        state: State,
-        done: Callable[[], int],
-        tell: Callable[[dict[str, Any]], None],
+        runs: Callable[[], Iterable[tuple[int, Any]]] = tuple,
+        state: State = lambda _run: "",
+        done: Callable[[], int] = lambda: 0,
+        tell: Callable[[dict[str, Any]], None] = lambda _tick: None,
     ) -> None:
         self._ident, self._native = thread.ident, thread.native_id
         self._began, self._runs, self._state, self._done, self._tell = began, runs, state, done, tell
@@ -73,6 +74,7 @@ class LoopWatch:
         self._since = self._last = time.monotonic()
         self._cpu = self._clock()
         self._current: dict[Key, float] = {}
+        self._slept: dict[Key, float] = {}
         self._waiting = self._counted = 0.0
         self._held = False
         self._next_runs = self._next_tell = 0.0
@@ -95,6 +97,20 @@ class LoopWatch:
         self._stopped.set()
         self._thread.join(5)
         self._close()
+
+    def parts(self) -> list[dict[str, Any]]:
+        """Where stalls were spent: at each stack the seconds asleep in a system call, and those computing."""
+        spent: dict[tuple[Key, bool], float] = {}
+        for stall in list(self.stalls):
+            for key, seconds, slept in stall["parts"]:
+                for waiting, part in ((True, slept), (False, seconds - slept)):
+                    if part > 0:
+                        spent[key, waiting] = spent.get((key, waiting), 0.0) + part
+        longest = sorted(spent.items(), key=lambda item: -item[1])[:KEPT_STALLS]
+        return [
+            {"seconds": seconds, "waiting": waiting, "frames": awaiting.describe(key)}
+            for (key, waiting), seconds in longest
+        ]
 
     def blocked(self) -> tuple[float, Key]:
         """For how long the present callback has kept the loop, and where it is."""
@@ -144,7 +160,9 @@ class LoopWatch:
 
     def _count(self, key: Key, seconds: float, *, waiting: bool) -> None:
         self._counted += seconds
-        self._waiting += seconds if waiting else 0.0
+        if waiting:
+            self._waiting += seconds
+            self._slept[key] = self._slept.get(key, 0.0) + seconds
         self._current[key] = self._current.get(key, 0.0) + seconds
         self._note(key, seconds)
 
@@ -165,11 +183,15 @@ class LoopWatch:
                     "key": max(self._current, key=lambda key: self._current[key]),
                     "waiting": self._waiting > self._counted / 2,
                     "held_lock": self._held,
+                    "parts": [(key, spent, self._slept.get(key, 0.0)) for key, spent in self._current.items()][
+                        :KEPT_PARTS
+                    ],
                 }
             )
             if len(self.stalls) > 2 * KEPT_STALLS:
                 self.stalls = sorted(self.stalls, key=lambda stall: -stall["seconds"])[:KEPT_STALLS]
-        self._callback, self._current, self._counted, self._waiting, self._held = None, {}, 0.0, 0.0, False
+        self._callback, self._current, self._slept = None, {}, {}
+        self._counted, self._waiting, self._held = 0.0, 0.0, False
 
     def _is_sleeping(self) -> bool:
         try:

@@ -308,7 +308,7 @@ class Many:
         profile = sorted(list(watch.profile.items()), key=lambda item: -item[1])[:200]
         self._channel.say(
             "course",
-            stalls=[{**_without(stall, "key"), "frames": awaiting.describe(stall["key"])} for stall in stalls],
+            stalls=[{**_without(stall, "key", "parts"), "frames": awaiting.describe(stall["key"])} for stall in stalls],
             stall_count=watch.stall_count,
             stall_seconds=watch.stall_seconds,
             loop={
@@ -340,8 +340,8 @@ class Many:
         self._channel.say("finished")
 
 
-def _without(value: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: item for key, item in value.items() if key != name}
+def _without(value: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {key: item for key, item in value.items() if key not in names}
 
 
 def _with_numbers(value: dict[str, Any]) -> dict[str, Any]:

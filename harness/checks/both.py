@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from harness.checks.findings import Finding
-
-# The first part of the id: of one run, or of many at once.
-Seen = Literal["run", "load"]
 
 # Beyond this output is a flood: 512 runs of it fill a disk or stall on the pipe.
 FLOOD = 1024 * 1024
@@ -21,10 +16,10 @@ WAITED_FOR = "A rollout waits for it until a framework's own limit, an hour by d
 RETRIED = "A failed call is made again by the SDK or lost; either costs time in every run."
 
 
-def no_call(seen: Seen, hint: str = "") -> Finding:
+def no_call(id_: str, hint: str = "") -> Finding:
     """The model was never asked."""
     return Finding(
-        id=f"{seen}.calls",
+        id=id_,
         title="calls to the model",
         status="fail",
         detail=f"none was made at the server that run() is given{hint}",
@@ -33,10 +28,10 @@ def no_call(seen: Seen, hint: str = "") -> Finding:
     )
 
 
-def strayed(seen: Seen, count: int, where: str) -> Finding:
+def strayed(id_: str, count: int, where: str) -> Finding:
     """Calls went to another server than the one that was given."""
     return Finding(
-        id=f"{seen}.elsewhere",
+        id=id_,
         title="calls go where they should",
         status="fail",
         detail=f"{count} went to {where}",
@@ -45,10 +40,10 @@ def strayed(seen: Seen, count: int, where: str) -> Finding:
     )
 
 
-def closed_client(seen: Seen, who: str) -> Finding:
+def closed_client(id_: str, who: str) -> Finding:
     """The client that all runs share was closed."""
     return Finding(
-        id=f"{seen}.shared-client",
+        id=id_,
         title="shared http_client",
         status="fail",
         detail=f"{who} closed it",
@@ -57,10 +52,10 @@ def closed_client(seen: Seen, who: str) -> Finding:
     )
 
 
-def flooded(seen: Seen, detail: str, total: int) -> Finding:
+def flooded(id_: str, detail: str, total: int) -> Finding:
     """More was printed than anybody reads."""
     return Finding(
-        id=f"{seen}.output",
+        id=id_,
         title="output",
         status="warn",
         detail=detail,

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.agent.runner import Limits
 from harness.agent.source import AgentSource
-from harness.checks import replay_rules, samples, stage2_rules
+from harness.checks import inside_rules, replay_rules, samples, stage2_rules
 from harness.checks.findings import Finding, StageResult
 from harness.checks.gather import Gathered, run_once
 from harness.checks.lint import catalogue, program
@@ -87,6 +87,7 @@ def _judge(gathered: Gathered, plan: Plan) -> list[Finding]:
     source = program.read(plan.agent)
     findings = stage2_rules.judge(gathered, plan.agent)
     findings += lint_seen.judge(gathered.generations, source)
+    findings += inside_rules.judge(gathered, source)
     if source is None:
         return findings
     linted = catalogue.lint(source)

@@ -69,7 +69,7 @@ def calls(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
     if not made:
         if run.trace.event("returned") is None or _strays(run):
             return None
-        return both.no_call("run", _elsewhere_hint(run))
+        return both.no_call("run.calls", _elsewhere_hint(run))
     summary = _calls_summary(made)
     if failed:
         first = failed[0]
@@ -120,7 +120,7 @@ def shared_client(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa:
     left = run.trace.event("left")
     if left is None or not left["shared_client_closed"]:
         return None
-    return both.closed_client("run", "the run")
+    return both.closed_client("run.shared-client", "the run")
 
 
 def left_behind(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
@@ -155,7 +155,7 @@ def elsewhere(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG
     if not strays:
         return None
     origin, call = strays[0]
-    return both.strayed("run", len(strays), f"{origin}{call.path}")
+    return both.strayed("run.elsewhere", len(strays), f"{origin}{call.path}")
 
 
 def _strays(run: Gathered) -> list[tuple[str, Call]]:
@@ -170,7 +170,7 @@ def output(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
     first = run.trace.output.text() if run.trace.output.total >= run.trace.errors.total else run.trace.errors.text()
     line = next((text for text in first.splitlines() if text.strip()), "")
     detail = f"{total / 1e6:.1f} MB printed in one run, beginning with “{line[:80]}”"
-    return both.flooded("run", detail, total)
+    return both.flooded("run.output", detail, total)
 
 
 RULES: tuple[Rule, ...] = (

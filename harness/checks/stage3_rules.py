@@ -25,7 +25,7 @@ def calls(case: Case) -> Iterable[Finding]:
     if case.load.trace.event("began") is None:
         return
     if not made:
-        yield both.no_call("load")
+        yield both.no_call("load.calls")
         return
     failed = [call for call in made if not call.ok]
     strays = [call for call in made if call.elsewhere]
@@ -47,7 +47,7 @@ def calls(case: Case) -> Iterable[Finding]:
         facts={"calls": len(made), "failed": len(failed), "kinds": dict(kinds.most_common(20))},
     )
     if strays:
-        yield both.strayed("load", len(strays), f"{strays[0].elsewhere}{strays[0].path}")
+        yield both.strayed("load.elsewhere", len(strays), f"{strays[0].elsewhere}{strays[0].path}")
 
 
 def rewards(case: Case) -> Iterable[Finding]:
@@ -175,7 +175,9 @@ def shared_client(case: Case) -> Iterable[Finding]:
     first = case.load.trace.event("first")
     if closed_by is None and (first is None or not first["shared_client_closed"]):
         return
-    yield both.closed_client("load", "the first run" if closed_by is None or closed_by < 0 else f"run {closed_by}")
+    yield both.closed_client(
+        "load.shared-client", "the first run" if closed_by is None or closed_by < 0 else f"run {closed_by}"
+    )
 
 
 def output(case: Case) -> Iterable[Finding]:
@@ -184,7 +186,7 @@ def output(case: Case) -> Iterable[Finding]:
     total, runs = trace.output.total + trace.errors.total, max(1, len(case.rows.runs))
     if total <= both.FLOOD:
         return
-    yield both.flooded("load", f"{total / 1e6:.1f} MB printed, {_size(total / runs)} a run", total)
+    yield both.flooded("load.output", f"{total / 1e6:.1f} MB printed, {_size(total / runs)} a run", total)
 
 
 def faults(case: Case) -> Iterable[Finding]:

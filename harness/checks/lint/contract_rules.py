@@ -184,6 +184,17 @@ def _name(run: Function) -> str:
 
 
 _IMPORT = "A worker imports the agent by its module's name, in a process of its own; there it isn't found."
+STATE_ON_SELF = Rule(
+    "state-on-self",
+    "no state on self",
+    "warn",
+    "AReaL makes an agent anew for each task and runs all runs of a group on one object at once: they overwrite "
+    "each other's state, and what is left there is lost.",
+    "keep a run's state in local variables, and return what is to be kept",
+    _state_on_self,
+    seen_as=("lint.state-on-self",),
+)
+
 RULES = (
     Rule(
         "run-not-async",
@@ -219,13 +230,5 @@ RULES = (
         'move the class to a module of its own, and pass its name: workflow="my_module.MyAgent"',
         _in_main,
     ),
-    Rule(
-        "state-on-self",
-        "no state on self",
-        "warn",
-        "AReaL makes an agent anew for each task and runs all runs of a group on one object at once: they overwrite "
-        "each other's state, and what is left there is lost.",
-        "keep a run's state in local variables, and return what is to be kept",
-        _state_on_self,
-    ),
+    STATE_ON_SELF,
 )

@@ -118,13 +118,14 @@ def _in_a_fork(node: ast.AST, function: Function) -> bool:
     return any(mentions(test, "fork") for test in conditions(node, function))
 
 
-RULES = (
-    Rule(
-        "blocking-call",
-        "event loop isn't blocked",
-        "fail",
-        "While it waits, no other run in the worker goes on: hundreds of runs become one after the other.",
-        "use what is asynchronous, or move it off the loop: await asyncio.to_thread(function, …)",
-        _blocks,
-    ),
+BLOCKING_CALL = Rule(
+    "blocking-call",
+    "event loop isn't blocked",
+    "fail",
+    "While it waits, no other run in the worker goes on: hundreds of runs become one after the other.",
+    "use what is asynchronous, or move it off the loop: await asyncio.to_thread(function, …)",
+    _blocks,
+    seen_as=("lint.blocking-call",),
 )
+
+RULES = (BLOCKING_CALL,)

@@ -325,3 +325,16 @@ class SaysThatItRuns:
             Path("running").touch()
             await asyncio.sleep(10_000)
         return 1.0
+
+
+class HidesWhatItDoes:
+    """Blocks, and leaves state, where no source shows it."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+
+    async def run(self, data: dict[str, Any], **kwargs: Any) -> float:
+        setattr(self, "tu" + "rn", 3)
+        getattr(time, "sle" + "ep")(0.4)
+        await ask(data, kwargs)
+        return 1.0

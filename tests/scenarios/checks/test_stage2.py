@@ -92,6 +92,14 @@ def test_an_agent_that_is_wrong_fails_with_the_reason_and_the_line(
     assert "Traceback" not in done.stdout + done.stderr
 
 
+def test_what_no_source_shows_is_seen_in_the_run(check: Checker) -> None:
+    done = check.agent("HidesWhatItDoes")
+    blocks, state = done.findings["lint.blocking-call"], done.findings["lint.state-on-self"]
+    assert (done.code, blocks["status"], state["status"]) == (1, "fail", "warn"), str(done)
+    assert blocks["place"]["source"] == 'getattr(time, "sle" + "ep")(0.4)'
+    assert "self.turn from 0 to 3" in state["detail"]
+
+
 NEVER: list[tuple[str, str, str]] = [
     ("WaitsForEver", "waits", "await asyncio.Event().wait()"),
     ("Gathers", "waits", "await asyncio.Queue[int]().get()"),
