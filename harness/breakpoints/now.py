@@ -41,6 +41,18 @@ def meant(settings: Settings, session: int = 0, pid: int = 0) -> Paused:
     return Paused(number=pid, worker=_running(pid), state="runs")
 
 
+def session_or_pid(settings: Settings, number: int) -> Paused:
+    """What a person means by a number at the debugger's prompt: a session, else any process.
+
+    Raises:
+        NothingPaused: there is neither.
+    """
+    for line in paused_or_none(settings):
+        if line.number == number:
+            return line
+    return meant(settings, pid=number)
+
+
 def paused_or_none(settings: Settings) -> list[Paused]:
     """The same, none where there is no cluster: a process of this machine needs none."""
     try:

@@ -8,7 +8,7 @@ import click
 
 from harness import console
 from harness.breakpoints import attach, launch, show
-from harness.breakpoints.now import meant, paused_or_none
+from harness.breakpoints.now import meant, paused_or_none, session_or_pid
 from harness.cli.delegated import hand_on, runs_in_dev
 from harness.cli.options import json_option, setting_option
 from harness.errors import DebuggerError
@@ -33,7 +33,8 @@ def command(ctx: click.Context, /, no_file: bool, **flags: Any) -> None:
     settings = load_settings(flags)
     if settings.tui:
         hand_on(ctx, settings, "attach", PASSED_ON)
-        attach.terminal(meant(settings, settings.session, settings.pid), lambda number: meant(settings, number))
+        first = meant(settings, settings.session, settings.pid)
+        attach.terminal(first, lambda number: session_or_pid(settings, number))
         return
     if runs_in_dev():
         # Written on this side: the container's user need not be the workspace's owner.

@@ -6,7 +6,7 @@ import cmd
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import IO
 
@@ -178,23 +178,31 @@ class Prompt(cmd.Cmd):
     def do_pause(self, _: str) -> None:
         """Stop it where it is."""
         self.current.session.pause()
-        self._wait(10.0)
+        self._wait(10.0, self._others_that_stand())
 
     def do_wait(self, text: str) -> None:
         """Wait for the next stop."""
-        self._wait(float(text) if text else None)
+        self._wait(float(text) if text else None, self._others_that_stand())
 
     def _go(self, how: str) -> None:
         self.current.frame  # noqa: B018
+        standing = self._others_that_stand()
         self.current.go(how)
-        self._wait(None)
+        self._wait(None, standing)
 
-    def _wait(self, seconds: float | None) -> None:
-        """Until any session stops; the one that stopped becomes the current one."""
+    def _others_that_stand(self) -> list[Held]:
+        return [held for held in self.held if held is not self.current and held.stopped]
+
+    def _wait(self, seconds: float | None, standing: Sequence[Held]) -> None:
+        """Until any session stops; the one that stopped becomes the current one.
+
+        Args:
+            standing: those that stood before; they have nothing new to tell.
+        """
         deadline = None if seconds is None else time.monotonic() + seconds
         while deadline is None or time.monotonic() < deadline:
             for held in [self.current, *self.held]:
-                if held.stopped:
+                if held.stopped and held not in standing:
                     self.current = held
                     self._after_stop()
                     return
@@ -271,10 +279,14 @@ class Prompt(cmd.Cmd):
         raise UsageError(f"Session {number} isn't held here.", mend=f"attach {number}")
 
     def do_attach(self, text: str) -> None:
-        """Hold one more process."""
+        """Hold one more process, by its session or its PID."""
         if self._attach is None:
             raise UsageError("No other process can be had here.")
-        self.current = self._attach(int(_given(text, "attach NUMBER")))
+        number = int(_given(text, "attach NUMBER"))
+        if any(held.number == number for held in self.held):
+            self.do_session(text)
+            return
+        self.current = self._attach(number)
         self.held.append(self.current)
         self._after_stop()
 

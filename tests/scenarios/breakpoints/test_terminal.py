@@ -9,7 +9,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -178,8 +177,35 @@ def test_several_programs_one_prompt(started: Callable[..., Program]) -> None:
     made = Terminal("attach", "--pid", str(one.pid), "--tui")
     try:
         made.until_prompt(90)
-        assert sys.executable
-        assert "session" in made.type("sessions")
+        stopped(made)
+        two.goes_on()
+        assert "runs" in made.type(f"attach {two.pid}")
+        stopped(made)
+        one.stands()
+        two.stands()
+        said = made.type("sessions")
+        assert re.search(rf"^  {one.pid} .* stands\r?$", said, re.MULTILINE), said
+        assert re.search(rf"^> {two.pid} .* stands\r?$", said, re.MULTILINE), said
+        # Each has its own values, frames and breakpoints.
+        pids = {}
+        for program in (two, one):
+            made.type(f"session {program.pid}")
+            pids[program.pid] = f"{program.pid}" in made.type("p __import__('os').getpid()")
+            made.type(f"!marked = {program.pid}")
+        assert all(pids.values())
+        made.type(f"attach {two.pid}")
+        assert f"{two.pid}" in made.type("p marked")
+        made.type("clear")
+        os.write(made.master, b"continue\n")
+        two.goes_on()
+        # The other one stands, which is no news; a person comes back to it by themselves.
+        os.killpg(made.process.pid, signal.SIGINT)
+        made.until_prompt()
+        assert f"{one.pid}" in made.type(f"session {one.pid}")
+        one.stands()
+        assert "isn't held here" in made.type("session 999999")
+        assert "goes on by itself" in made.type("detach")
+        one.goes_on()
         os.write(made.master, b"quit\n")
         assert made.process.wait(30) == 0
     finally:
