@@ -43,8 +43,12 @@ def table(names: Any) -> list[tuple[str, str]]:
 
 
 def is_array(value: Any) -> bool:
-    """Whether it has a shape and a type of elements; scalars of numpy aren't meant."""
-    return not isinstance(value, type) and hasattr(value, "shape") and hasattr(value, "dtype") and bool(value.shape)
+    """Whether it is shown without a look at its numbers; a single number only where that would have to be fetched."""
+    return _has_numbers(value) and (bool(value.shape) or not str(getattr(value, "device", "cpu")).startswith("cpu"))
+
+
+def _has_numbers(value: Any) -> bool:
+    return not isinstance(value, type) and hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def show(value: Any) -> str:
@@ -72,7 +76,7 @@ def pretty(value: Any) -> str:
 
 def stats(value: Any) -> str:
     """Least, mean, greatest, how many NaN and Inf, and a histogram; on the device where the array lies."""
-    if not is_array(value):
+    if not _has_numbers(value):
         numbers = [float(part) for part in value]
         return show(value)[:80] + "\n" + _summary(*_plain(numbers))
     if type(value).__module__.split(".")[0] == "torch":
@@ -100,7 +104,8 @@ def _torch(tensor: Any) -> Summary:
     """Reduced where it lies; only these few numbers come over."""
     torch = sys.modules["torch"]
     with torch.no_grad():
-        flat = tensor.detach().reshape(-1)
+        tensor = tensor.detach().coalesce().values() if tensor.is_sparse else tensor.detach()
+        flat = (tensor.abs() if tensor.is_complex() else tensor).reshape(-1)
         flat = flat.float() if not flat.is_floating_point() or flat.element_size() < 4 else flat
         nans, infinite = int(flat.isnan().sum()), int(flat.isinf().sum())
         finite = flat[flat.isfinite()]
@@ -113,6 +118,8 @@ def _torch(tensor: Any) -> Summary:
 
 def _summary(count: int, nans: int, infinite: int, numbers: Any, bins: list[int]) -> str:
     bad = f"  NaN {nans}  Inf {infinite}" if nans or infinite else "  no NaN, no Inf"
+    if not count:
+        return "no numbers"
     if numbers is None:
         return f"{count} numbers, none of them finite{bad}"
     low, mean, high = numbers
