@@ -69,9 +69,14 @@ def decide(containers: Iterable[Container], there: list[Sampler]) -> tuple[list[
     return [one for mark, one in meant.items() if mark not in covered], [one for one in there if one not in good]
 
 
+def lacking(client: Any, project: str, containers: Iterable[Container]) -> list[str]:
+    """Names of the containers that should have a sampler and have none."""
+    return [one.name for one in decide(containers, look(client, project))[0]]
+
+
 def complete(client: Any, project: str, containers: Iterable[Container]) -> bool:
     """Whether every container that should has its sampler."""
-    return not decide(containers, look(client, project))[0]
+    return not lacking(client, project, containers)
 
 
 def ensure(client: Any, project: str) -> list[str]:

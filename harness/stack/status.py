@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
 from harness.places import write_whole
 from harness.settings import Settings, environment_name
-from harness.stack import observe
+from harness.stack import observe, samplers
 from harness.stack.already import fine
 from harness.stack.observe import Service
 from harness.stack.plan import Plan, make_plan
@@ -23,11 +23,13 @@ class Status:
 
     Attributes:
         plan: what the last `up` was asked for; what the settings ask for where there was none.
+        unsampled: containers without a sampler: `hang-dump` in ``dev`` can't see into them. Nothing else needs it.
     """
 
     plan: Plan
     names: tuple[str, ...]
     services: list[Service]
+    unsampled: list[str] = field(default_factory=list)
 
     @property
     def up(self) -> bool:
@@ -40,7 +42,13 @@ class Status:
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
         facts = describe(self.plan, self.names)
-        return {"up": self.up, "fine": self.fine, **facts, "services": [s.as_dict() for s in self.services]}
+        return {
+            "up": self.up,
+            "fine": self.fine,
+            **facts,
+            "services": [s.as_dict() for s in self.services],
+            "unsampled": self.unsampled,
+        }
 
 
 def status(client: Any, settings: Settings) -> Status:
@@ -50,7 +58,10 @@ def status(client: Any, settings: Settings) -> Status:
     that `up` was given counts, except for what this call sets itself.
     """
     plan, names = recall(settings)
-    return Status(plan, names, observe.look(client, plan.expected))
+    services = observe.look(client, plan.expected)
+    containers = [container for service in services for container in service.containers]
+    unsampled = samplers.lacking(client, plan.expected.project, containers) if containers else []
+    return Status(plan, names, services, unsampled)
 
 
 def remember(plan: Plan, names: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The stack that runs: condition of its services, its keys, and whether its containers are of one make."""
+"""The stack that runs: its services, its keys, its samplers, and whether its containers are of one make."""
 
 from __future__ import annotations
 
@@ -151,6 +151,28 @@ def decide_images(containers: list[Container], wanted: dict[str, str] | None) ->
     return findings or [ok("all containers are of the images that `make up` would take")]
 
 
+# --- samplers
+
+
+def decide_samplers(running: int, lacking: list[str]) -> list[Finding]:
+    """Whether `hang-dump` in `dev` can see into every container.
+
+    Args:
+        running: containers of the stack.
+        lacking: names of those without a sampler.
+    """
+    if not running:
+        return []
+    return [
+        warn(
+            f"{name} has no sampler beside it.",
+            "hang-dump inside dev leaves it out; on this machine it doesn't.",
+            "make up   # starts what is missing",
+        )
+        for name in lacking
+    ] or [ok("every container has its sampler, for hang-dump inside dev")]
+
+
 # --- keys
 
 
@@ -263,6 +285,17 @@ def _wanted(client: Any, settings: Settings) -> dict[str, str] | None:
     return {**dict.fromkeys(inside.RAY_SERVICES, found.dev), "inference": found.inference or ""}
 
 
+def _samplers(context: Context) -> list[Finding]:
+    if not _reachable(context):
+        return []
+    from harness import docker_engine
+    from harness.stack import samplers
+
+    client, project = context.engine().client, context.settings.project
+    containers = docker_engine.containers(client, project)
+    return decide_samplers(len(containers), samplers.lacking(client, project, containers) if containers else [])
+
+
 def _keys(context: Context) -> list[Finding]:
     if not context.runs_stacks:
         return []
@@ -280,5 +313,6 @@ CHECKS = (
     Check("stack.services", _services, limit=3.8),
     Check("stack.images", _images),
     Check("stack.inside", lambda context: inside.check(context) if _reachable(context) else [], limit=3.8),
+    Check("stack.samplers", _samplers),
     Check("stack.keys", _keys),
 )

@@ -11,7 +11,14 @@ import pytest
 from harness import __version__
 from harness.docker_engine import Container
 from harness.doctor.topics.inside import Mount, Node, decide_mounts, decide_versions
-from harness.doctor.topics.stack import KeyFile, decide_images, decide_keys, decide_services, gather_keys
+from harness.doctor.topics.stack import (
+    KeyFile,
+    decide_images,
+    decide_keys,
+    decide_samplers,
+    decide_services,
+    gather_keys,
+)
 from harness.stack.observe import Service
 
 CONTAINER = Container(
@@ -66,6 +73,13 @@ def test_a_container_of_an_older_image() -> None:
     assert [f.sign for f in decide_images([CONTAINER], {"dev": "drydock/dev:1"})] == ["ok"]
     assert [f.sign for f in decide_images([CONTAINER], None)] == ["warn"]  # `up` would build one first
     assert decide_images([], {"dev": "drydock/dev:2"}) == []
+
+
+def test_a_container_without_a_sampler() -> None:
+    [missing] = decide_samplers(3, ["drydock-dev-1"])
+    assert (missing.sign, "drydock-dev-1" in missing.text) == ("warn", True)
+    assert [f.sign for f in decide_samplers(3, [])] == ["ok"]
+    assert decide_samplers(0, []) == []
 
 
 def keys(folder: Path, **change: object) -> list[KeyFile]:
