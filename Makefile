@@ -11,7 +11,7 @@ override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OP
 	HF_ENDPOINT HF_TOKEN HF_HUB_OFFLINE \
 	AGENT DATA STAGE SEED TIMEOUT SERVER FAULTS LATENCY CONFIG GLOBAL_BS GROUP_SIZE ROLLOUT_DP_SIZE IN_FLIGHT \
 	RECORD REPLAY RUN AGAINST \
-	GRACE CMD BACKGROUND S FOLLOW DIR DUMP PIDS CONTAINERS MATCH LOGS LOCALS NATIVE TASKS GAP CASE RAY_ADDRESS VIA \
+	GRACE CMD BACKGROUND S FOLLOW DIR DUMP PIDS CONTAINERS MATCH LOGS LOCALS NATIVE TASKS GAP CASE AFTER STEP NOTIFY WEBHOOK RAY_ADDRESS VIA \
 	HOSTS REMOTE SESSION PID TUI WATCH AT IF LOG N ACTOR ROLE TOPIC JSON DRYDOCK_YES
 
 # What was typed after `make`; the harness is told, so that `harness settings` can name the origin of each value.
@@ -35,7 +35,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 # `make up check` works in order, with -j too.
 .NOTPARALLEL:
 
-.PHONY: help up down status logs shell run check lint hang-dump hang-demo runs compare-runs diagnose breakpoints attach trace restart-ray doctor settings clean test test-full bench bench-hang venv docker init dev-container
+.PHONY: help up down status logs shell run check lint hang-dump hang-watch hang-demo runs compare-runs diagnose breakpoints attach trace restart-ray doctor settings clean test test-full bench bench-hang venv docker init dev-container
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,9 @@ lint: venv ## Say what will bite in training, from an agent's source and a confi
 
 hang-dump: venv ## Dump every stack of the system and say who hangs and why (CONTAINERS= PIDS= MATCH= LOGS= LOCALS=1)
 	@.venv/bin/harness hang-dump
+
+hang-watch: venv ## Watch a training; when nothing gets on for AFTER=10m, dump it once and tell (STEP= NOTIFY= WEBHOOK=)
+	@.venv/bin/harness hang-watch
 
 hang-demo: venv ## Run a program that hangs on purpose, dump it and explain it (CASE=; without: list them)
 	@.venv/bin/harness hang-demo

@@ -120,6 +120,13 @@ class Settings(BaseModel):
     hosts: str = Field("", description="VIA's hosts: a,b or node[1-4] or @FILE with one on each line")
     remote: str = Field("harness sample", description="VIA: what samples over there")
     gap: float = Field(2, ge=0, le=600, description="seconds between the two samples of `hang-dump`")
+    after: str = Field("10m", description="`hang-watch`: dump when nothing gets on for so long: 90s, 10m, 1h")
+    step: str = Field(
+        "",
+        description="step counter for `hang-watch`: a regular expression in the log, or TensorBoard's or W&B's file",
+    )
+    notify: str = Field("", description="`hang-watch` runs this shell command on a hang; HANG_TEXT says what")
+    webhook: str = Field("", description="`hang-watch` posts to this address when something hangs, as JSON with `text`")
     case: str = Field("", description="program of examples/hangs for `hang-demo`; default: list them")
     session: int = Field(0, ge=0, description="paused worker that `attach` is for, as `breakpoints` numbers them")
     pid: int = Field(0, ge=0, description="process for `attach` and `trace`, paused or not")

@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run a command in the dev container and keep its output."),
     "check": ("check", "Check an agent in stages."),
     "hang-dump": ("hang_dump", "Dump every stack of the system; say who hangs, who is the laggard and why."),
+    "hang-watch": ("hang_watch", "Watch until something hangs, dump it once, tell somebody, watch on."),
     "hang-demo": ("hang_demo", "Run a program that hangs on purpose, dump it and explain it."),
     "lint": ("lint", "Say what will bite in training, from source and configuration alone."),
     "runs": ("runs", "List what was run, how it ended, and where it lies."),

@@ -1,0 +1,39 @@
+"""Decides from two dumps of one program whether somebody is to be woken up. Pure."""
+
+from __future__ import annotations
+
+from harness.hang.model import Dump, Process
+from harness.hang.verdict import Verdict
+
+
+def is_hung(first: tuple[Dump, Verdict], second: tuple[Dump, Verdict], counts_steps: bool = False) -> bool:
+    """Whether both dumps show a hang, and nobody who is named has got on between them.
+
+    A night's alarm has to be right: a program that computes at other lines each time is left alone, unless its own step
+    counter says that it stands.
+
+    Args:
+        counts_steps: a step counter is watched, and it stands still.
+    """
+    if counts_steps and {first[1].state, second[1].state} <= {"hung", "slow", "unknown"}:
+        return True
+    if not (first[1].hangs and second[1].hangs):
+        return False
+    named = {*first[1].laggards, *second[1].laggards}
+    return not any(_moves(first[0], second[0], who) for who in named)
+
+
+def _moves(first: Dump, second: Dump, who: str) -> bool:
+    stacks = {_stacks(process) for dump in (first, second) for process in dump.processes if process.id == who}
+    places = {place for shown in stacks for place in shown}
+    return len(places) > len({process.role for process in second.processes if process.id == who})
+
+
+def _stacks(process: Process) -> tuple[object, ...]:
+    """Where its main thread was in each sample: all calls with their lines."""
+    found = []
+    for sample in process.samples:
+        if sample.threads:
+            main = next((thread for thread in sample.threads if thread.is_main), sample.threads[0])
+            found.append((process.role, main.stack.frames))
+    return tuple(found)
