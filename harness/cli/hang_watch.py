@@ -30,9 +30,10 @@ from harness.settings import load_settings
 @setting_option("notify")
 @setting_option("webhook")
 @setting_option("gap")
+@click.option("--any-standstill", is_flag=True, help="Tell also of a standstill whose cause is unknown.")
 @click.option("--once", is_flag=True, help="End after the first hang, with exit code 1.")
 @click.pass_context
-def command(ctx: click.Context, /, once: bool, **flags: Any) -> None:
+def command(ctx: click.Context, /, once: bool, any_standstill: bool, **flags: Any) -> None:
     """Watch a program; when nothing gets on for AFTER, dump it once and tell somebody.
 
     What gets on is seen by the step counter (STEP=), else by its logs, else by CPU and GPU; nobody is stopped for a
