@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any
 
 import click
@@ -11,16 +12,8 @@ from harness import console
 from harness.cli.options import as_typed_here, json_option, setting_option
 from harness.cli.ways import ways_in
 from harness.errors import BadSetting, DrydockError, NothingToSample, SamplingDenied
-from harness.hang import keep
 from harness.hang.collect import Collected, collect
-from harness.hang.decide import diagnose
-from harness.hang.page import NAME, build
-from harness.hang.page.write import now
-from harness.hang.printable import printable, printable_all
-from harness.hang.show import show
 from harness.processes.sampling.model import SampleRequest
-from harness.runs import Redactor, shown
-from harness.runs.environment import secrets_of
 from harness.settings import Settings, load_settings
 
 
@@ -52,14 +45,27 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     if settings.json_output:
         console.to_stderr()
     request = _request(settings, everything)
+    threading.Thread(target=_load_the_rest, daemon=True).start()
     with console.step("sampling", quiet_below=3600):
         collected = collect(ways_in(settings), request, settings.runs_dir)
     _refuse_empty(collected, settings)
+
+    from harness.hang import keep
+    from harness.hang.decide import diagnose
+    from harness.hang.printable import printable_all
+    from harness.hang.show import show
+
     verdict = diagnose(collected.dump)
     verdict.next = [as_typed_here(step) for step in verdict.next]
     # The verdict counts for more than its file: it comes first, and also where the file can't be written.
     if not settings.json_output:
         show(verdict, in_full)
+
+    from harness.hang.page import NAME, build
+    from harness.hang.page.write import now
+    from harness.runs import Redactor, shown
+    from harness.runs.environment import secrets_of
+
     redactor = Redactor(secrets_of(dict(os.environ)))
     answer = redactor.data(printable_all(verdict.as_dict()))
     folder, problem = None, None
@@ -77,6 +83,15 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     if problem is not None:
         console.show_error(problem)
     ctx.exit(1 if verdict.hangs else problem.exit_code if problem is not None else 0)
+
+
+def _load_the_rest() -> None:
+    """Import what decides, shows and keeps while the samples are taken: until then nobody needs it."""
+    from harness.hang import decide, keep, show
+    from harness.hang.page import build
+
+    decide.load_tables()
+    del keep, show, build
 
 
 def _request(settings: Settings, everything: bool) -> SampleRequest:
@@ -118,5 +133,7 @@ def _refuse_empty(collected: Collected, settings: Settings) -> None:
 
 def _say_what(collected: Collected) -> None:
     if collected.left_out:
+        from harness.hang.printable import printable
+
         names = ", ".join(dict.fromkeys(printable(command, 60) for command in collected.left_out[:4]))
         console.note(f"{len(collected.left_out)} other Python processes were left out (--everything, MATCH=): {names}")

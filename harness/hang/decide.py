@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from harness.hang import scene as scenes
+from harness.hang import waits
 from harness.hang.causes import RULES, Finding
 from harness.hang.causes.services import is_all_idle
 from harness.hang.grouping import Node, names, tree
@@ -39,6 +40,12 @@ def diagnose(dump: Dump) -> Verdict:
     verdict = _without_hang(scene, findings) or _by_findings(scene, findings)
     _describe(verdict, scene)
     return verdict
+
+
+def load_tables() -> None:
+    """Read the tables of waits and causes, which ``diagnose`` does otherwise when it is first called."""
+    waits.load_table()
+    _texts()
 
 
 def _best_of_each(findings: list[Finding]) -> list[Finding]:

@@ -107,6 +107,11 @@ def _union(patterns: list[str] | None) -> re.Pattern[str] | None:
     return re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns)) if patterns else None
 
 
+def load_table() -> None:
+    """Read the table now rather than with the first stack."""
+    _table()
+
+
 @lru_cache(maxsize=1)
 def _table() -> _Table:
     text = resources.files("harness.hang").joinpath("waits.yaml").read_text(encoding="utf-8")

@@ -115,7 +115,7 @@ def test_each_container_has_a_sampler_with_one_capability_and_nothing_else(up: S
 def test_a_sampler_that_was_ended_is_told_in_dev_and_started_by_up(up: Stack) -> None:
     before, name = up.ids(), f"{up.project}-inference-1"
     docker("kill", samplers(up)[name])
-    assert up.run("status", "--json").json()["unsampled"] == [name]
+    wait_for("status to name it", lambda: up.run("status", "--json").json()["unsampled"] == [name])
     said = up.execute("dev", "sh", "-c", "harness hang-dump --everything 2>&1 || true")
     [line] = [line for line in said.splitlines() if "couldn't be asked" in line]
     assert name in line
