@@ -6,8 +6,9 @@
 
 # The names of all settings; the same as in harness/settings.py (tests/unit/test_makefile.py compares).
 override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OPENAI_API_KEY \
+	GPUS_INFERENCE GPUS_TRAIN TP PP DP MEMORY_FRACTION \
 	WORKSPACE REQUIREMENTS FRAMEWORK FRAMEWORK_SRC WORKERS DEBUG \
-	PORT RAY_AUTH DASHBOARD_PORT PROJECT WAIT BASE NAMESPACE IMAGE_MIRROR DEBIAN_MIRROR DRYDOCK_CACHE \
+	PORT RAY_AUTH DASHBOARD_PORT PROJECT WAIT BASE NAMESPACE IMAGE_MIRROR UPDATE DIFF DEBIAN_MIRROR DRYDOCK_CACHE \
 	HF_ENDPOINT HF_TOKEN HF_HUB_OFFLINE \
 	AGENT DATA STAGE SEED TIMEOUT SERVER FAULTS LATENCY CONFIG GLOBAL_BS GROUP_SIZE ROLLOUT_DP_SIZE IN_FLIGHT \
 	RECORD REPLAY RUN AGAINST \
@@ -36,6 +37,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 .NOTPARALLEL:
 
 .PHONY: help up down status logs shell run check lint hang-dump hang-watch hang-demo runs compare-runs diagnose breakpoints attach trace restart-ray doctor settings clean test test-full bench bench-hang venv docker init dev-container
+.PHONY: lock verify fingerprint gpu-selftest
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -102,6 +104,15 @@ init: venv ## Let an editor open a project of your own in this stack (DIR=~/my-a
 
 dev-container: venv docker ## Describe the stack for VS Code's "Reopen in Container", which calls this
 	@.venv/bin/harness dev-container
+
+lock: venv ## Write down the digest of every image that is pulled, or show what would change (UPDATE=1 IMAGE_MIRROR=)
+	@.venv/bin/harness lock
+
+verify: venv ## Say whether what runs is what is locked
+	@.venv/bin/harness verify
+
+fingerprint: venv ## What this stack is made of, to the last package (JSON=1; DIFF=a colleague's file)
+	@.venv/bin/harness fingerprint
 
 settings: venv ## Show each setting and where its value came from
 	@.venv/bin/harness settings

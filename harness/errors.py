@@ -5,6 +5,8 @@
     * BadSetting               a setting has a value that can't be used
       * UnknownModel           MODEL names nothing that exists
       * UnusableModel          MODEL names something that isn't a whole model, or not one for this engine
+      * FloatingTag            an image is named by a tag that moves by its nature, as `latest`
+      * GpuUnfit               GPUs are asked for that aren't there, or can't be handed to containers
     * RequirementsConflict     what the user's project asks for can't be had together with the image
     * FrameworkRefused         FRAMEWORK names an image that can't be a Ray node of ours
     * AgentNotFound            AGENT names no file, module or class
@@ -43,6 +45,8 @@
     * StackDown                a verb needs the stack, and it isn't up
     * ServiceFailed            a container crashed or never became healthy
     * ComposeFailed            docker compose itself gave up
+  * LockUnreadable             docker/images.lock isn't what `make lock` writes
+  * ImageMoved                 a registry's tag leads to another image than the lock says
   * NoSuchRun                  a folder holds no run of a command, or its record can't be read
   * CommandNotStarted          the shell for a command could not be started
   * DebuggerError              a process can't be debugged as was asked
@@ -107,6 +111,18 @@ class UnknownModel(BadSetting):
 
 class UnusableModel(BadSetting):
     """``MODEL`` names something that isn't a whole model, or not in the format that the engine reads."""
+
+
+class FloatingTag(BadSetting):
+    """An image is named without a version: ``:latest``, or without any tag."""
+
+    mend = "give it a version: NAME:TAG, or NAME@sha256:…; then make lock"
+
+
+class GpuUnfit(BadSetting):
+    """GPUs are asked for that aren't there, twice, too few for the model's parts, or that Docker can't hand on."""
+
+    mend = "make doctor TOPIC=gpu   # what this machine has"
 
 
 class RequirementsConflict(UsageError):
@@ -357,6 +373,20 @@ class ComposeFailed(StackError):
     def __init__(self, what: str, *, consequence: str = "", mend: str = "", logs: str = "") -> None:
         super().__init__(what, consequence=consequence, mend=mend)
         self.logs = logs
+
+
+class LockUnreadable(DrydockError):
+    """The lock of images was changed by hand into something that can't be read."""
+
+    consequence = "No image can be pulled or checked."
+    mend = "git checkout docker/images.lock   # or correct that entry; make lock writes it"
+
+
+class ImageMoved(DrydockError):
+    """A tag leads to another image than the lock says, and nobody has confirmed the lock's."""
+
+    consequence = "Nothing was pulled."
+    mend = "make lock UPDATE=1   # if you want what the registry has now"
 
 
 class NoSuchRun(DrydockError):

@@ -44,9 +44,18 @@ class Settings(BaseModel):
     openai_base_url: str | None = Field(None, description="ENGINE=external: where the server is, with /v1")
     openai_api_key: SecretStr | None = Field(None, description="ENGINE=external: its key")
 
+    gpus_inference: str = Field("", description="GPUs that serve: 0,1 or all or none; default: half of them")
+    gpus_train: str = Field("", description="GPUs of the Ray nodes: 2,3 or all or none; default: the other half")
+    tp: int = Field(0, ge=0, le=1024, description="GPUs over which each layer is split; 0: as few as hold the model")
+    pp: int = Field(0, ge=0, le=1024, description="GPUs over which the layers are dealt out; 0: one")
+    dp: int = Field(0, ge=0, le=1024, description="copies of the model; 0: as many as the GPUs that serve allow")
+    memory_fraction: float = Field(
+        0, ge=0, lt=1, description="of a GPU's memory that the engine takes; 0: what suits, less beside training"
+    )
+
     workspace: Path = Field(Path("examples"), description="your project; mounted as /workspace in every container")
     requirements: Path | None = Field(None, description="default: your requirements.txt or pyproject.toml")
-    framework: str | None = Field(None, description="an image with Python to stand on (AReaL's, verl's, your own)")
+    framework: str | None = Field(None, description="areal, verl, slime, or any image with Python, to stand on")
     framework_src: Path | None = Field(
         None, description="a checkout of a framework, installed editable in every Ray node"
     )
@@ -69,6 +78,8 @@ class Settings(BaseModel):
     )
     namespace: str = Field("drydock", description="first part of our images' names")
     image_mirror: str | None = Field(None, description="prefix for every image pulled (a mirror of registries)")
+    update: bool = Field(False, description="`lock` takes what tags lead to now, instead of only showing it")
+    diff: Path | None = Field(None, description="`fingerprint` shows what differs from this one of a colleague's")
     debian_mirror: str | None = Field(
         None, description="Debian mirror for a base image made here; default: this machine's"
     )
@@ -144,7 +155,7 @@ class Settings(BaseModel):
 
     _origins: dict[str, Origin] = PrivateAttr(default_factory=dict)
 
-    @field_validator("workspace", "requirements", "framework_src", "cache", "dir")
+    @field_validator("workspace", "requirements", "framework_src", "cache", "dir", "diff")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         """Paths are taken from the clone, so that make and the harness read them alike wherever they are called."""

@@ -42,6 +42,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "Find out what is wrong with this machine or the stack."),
     "init": ("init", "Let an editor open a project of your own in this stack."),
     "dev-container": ("dev_container", "Describe the stack for VS Code's Reopen in Container."),
+    "lock": ("lock", "Write down the digest of every image, or show what would change."),
+    "verify": ("verify", "Say whether what runs is what is locked."),
+    "fingerprint": ("fingerprint", "Say what this stack is made of; show what differs from another."),
     "settings": ("settings", "Show each setting and where its value came from."),
     "clean": ("clean", "Remove everything that is ours."),
 }

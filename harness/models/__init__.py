@@ -2,6 +2,7 @@
 
 * ``resolve``            what ``MODEL=`` means; asks no network
 * ``ensure_weights``     the weights, found or fetched, and how to mount them
+* ``here``               the same without any network, None where they aren't
 * ``finish_conversion``  puts in place what a converter wrote; ``abandon_conversion`` removes it
 * ``installed``          what is here already; ``disk_usage`` and ``remove`` for our own cache
 
@@ -16,8 +17,10 @@ from harness.models.weights import (
     Conversion,
     ModelFiles,
     abandon_conversion,
+    configuration,
     ensure_weights,
     finish_conversion,
+    here,
 )
 
 __all__ = [
@@ -26,10 +29,12 @@ __all__ = [
     "ModelFiles",
     "ModelPlan",
     "abandon_conversion",
+    "configuration",
     "container_uid",
     "disk_usage",
     "ensure_weights",
     "finish_conversion",
+    "here",
     "installed",
     "remove",
     "resolve",

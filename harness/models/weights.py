@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -9,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from harness.errors import UnusableModel, WeightsMissing
 from harness.models import selection
@@ -129,6 +131,37 @@ def ensure_weights(
         return _ready(plan, wanted.format, _from_hub(plan, wanted, settings, meter), settings, user)
     except OSError as error:
         raise disk_trouble(error, models_root(settings) if package else hub_cache()) or error from None
+
+
+def here(plan: ModelPlan, engine: Engine, settings: Settings) -> ModelFiles | None:
+    """The weights as far as they are on this machine and whole; asks no network and changes nothing.
+
+    Raises:
+        UnknownModel, UnusableModel, WeightsUnreadable: as ``ensure_weights``.
+    """
+    wanted = want(plan, engine)
+    package = plan.entry.package if plan.entry and wanted.source == "package" else None
+    found: _Found | None
+    if wanted.path is not None:
+        found = _whole(wanted.path, wanted.format, None, "this machine")
+    elif plan.entry and package:
+        folder = models_root(settings) / plan.entry.alias / package.version
+        path = folder / "safetensors" if wanted.format == "safetensors" else package_file(folder, package)
+        origin = f"package {package.name} {package.version}"
+        found = _whole(path, wanted.format, package.version, origin) if path.exists() else None
+    else:
+        found, _ = _cached(wanted, settings)
+    return _ready(plan, wanted.format, found, settings, container_uid(settings)) if found else None
+
+
+def configuration(files: ModelFiles) -> dict[str, Any] | None:
+    """The model's ``config.json``; None for a GGUF, or where it can't be read."""
+    inside = Path(files.container_path).relative_to(files.mount_target)
+    try:
+        found = json.loads((files.host_path / inside / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def finish_conversion(

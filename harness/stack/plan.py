@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from harness.errors import BadSetting
 from harness.settings import Settings
 from harness.stack.expected import Expected
+from harness.stack.gpu.machine import Gpu, Machine, Way
+from harness.stack.gpu.split import Split, engine_for, split
+from harness.stack.images.catalogue import Catalogue
 from harness.stack.presets import Preset, chosen
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "0.0.0.0"}
@@ -50,6 +53,10 @@ class Plan:
         uid, gid: who the containers run as.
         framework_target: path of the user's framework checkout in the Ray nodes, or None.
         debug: the presets of ``DEBUG``.
+        gpus: who gets which GPUs; :func:`with_gpus` says so, once the machine was looked at.
+        cards: those that serve.
+        gpu_way: how Docker hands GPUs on.
+        engine_inferred: nobody asked for this engine; it follows from machine and framework.
     """
 
     settings: Settings
@@ -60,6 +67,10 @@ class Plan:
     gid: int
     framework_target: str | None
     debug: tuple[Preset, ...] = ()
+    gpus: Split = field(default_factory=Split)
+    cards: tuple[Gpu, ...] = ()
+    gpu_way: Way = ""
+    engine_inferred: bool = False
 
     @property
     def external(self) -> bool:
@@ -99,11 +110,6 @@ def make_plan(settings: Settings, *, to_start: bool = True) -> Plan:
         BadSetting: the workspace or the checkout is no folder, ENGINE=external lacks its address, or DEBUG names no
             preset.
     """
-    if settings.engine == "sglang":
-        raise BadSetting(
-            "ENGINE=sglang needs a GPU and an image for it, and this version has none.",
-            mend="make up ENGINE=vllm\nmake up ENGINE=external OPENAI_BASE_URL=…   # SGLang that runs elsewhere",
-        )
     workspace = _folder(settings.workspace, "WORKSPACE") if to_start else settings.workspace
     framework_target = None
     if settings.framework_src is not None:
@@ -120,6 +126,27 @@ def make_plan(settings: Settings, *, to_start: bool = True) -> Plan:
     uid, gid = container_user(workspace)
     debug = chosen(settings.debug)
     return Plan(settings, server, services, 2 + settings.workers, uid, gid, framework_target, debug)
+
+
+def with_gpus(plan: Plan, machine: Machine, catalogue: Catalogue) -> Plan:
+    """The plan on a machine of which it is known what GPUs it has: the engine, and who gets which cards.
+
+    Raises:
+        GpuUnfit: GPUs are asked for that can't be had.
+    """
+    engine = engine_for(plan.settings, machine, catalogue)
+    gpus = split(plan.settings, machine, engine)
+    return replace(
+        plan,
+        # Keeps the origins of all values.
+        settings=plan.settings.model_copy(update={"engine": engine})
+        if engine != plan.settings.engine
+        else plan.settings,
+        gpus=gpus,
+        cards=tuple(gpu for gpu in machine.gpus if gpu.index in gpus.inference),
+        gpu_way=machine.way if gpus.any else "",
+        engine_inferred=engine != plan.settings.engine,
+    )
 
 
 def container_user(workspace: Path) -> tuple[int, int]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from harness.docker_engine import Compose
-from harness.models import ModelFiles
+from harness.models import ModelFiles, configuration
 from harness.places import write_whole
 from harness.settings import home
 from harness.stack import samplers
+from harness.stack.gpu.fit import fit, flags
 from harness.stack.keys import last_written
 from harness.stack.paths import relative_to_clone
 from harness.stack.plan import Plan
@@ -56,6 +61,8 @@ def variables(
             "DRYDOCK_THREADS": str(settings.threads or ""),
             "DRYDOCK_ENGINE_ARGS": settings.engine_args,
         }
+        if plan.gpus.inference:
+            values |= _on_gpus(plan, served, inference_image)
     if plan.server.relay_port is not None:
         values["DRYDOCK_RELAY_PORT"] = str(plan.server.relay_port)
         values["DRYDOCK_RELAY_TARGET"] = plan.server.relay_target
@@ -71,6 +78,23 @@ def variables(
     return values
 
 
+def _on_gpus(plan: Plan, served: ModelFiles, image: str) -> dict[str, str]:
+    """What an engine on GPUs is told beyond what every engine is."""
+    found = fit(
+        plan.settings,
+        plan.cards,
+        shared=plan.gpus.shared,
+        weights=served.size,
+        model_context=served.context,
+        config=configuration(served),
+    )
+    return {
+        "DRYDOCK_CONTEXT": str(found.context),
+        "DRYDOCK_ENGINE_GPU_ARGS": shlex.join(flags(plan.settings.engine, found)),
+        "DRYDOCK_ENGINE_CACHE": f"{plan.settings.project}-engine-{image.rpartition(':')[2]}",
+    }
+
+
 def compose_for(plan: Plan) -> Compose:
     """Compose with the files that the plan needs."""
     files = [home() / "compose.yaml"]
@@ -78,9 +102,41 @@ def compose_for(plan: Plan) -> Compose:
         files.append(home() / "docker" / "compose" / "host-relay.yaml")
     if plan.framework_target is not None:
         files.append(home() / "docker" / "compose" / "framework.yaml")
+    if plan.gpus.any:
+        files += [home() / "docker" / "compose" / "gpu.yaml", devices_file(plan)]
     if plan.debug:
         files.append(home() / "docker" / "compose" / "debug.yaml")
     return Compose(plan.settings.project, tuple(files), env_file(plan))
+
+
+def devices_file(plan: Plan) -> Path:
+    """The Compose file that says which service gets which GPUs: a list can't come from a variable."""
+    return plan.settings.state_dir / "gpu-devices.yaml"
+
+
+def write_devices(plan: Plan) -> None:
+    """Write that file, where there are GPUs to share out."""
+    if plan.gpus.any:
+        text = "# Written by `make up`.\n" + yaml.safe_dump(devices(plan), sort_keys=False)
+        write_whole(devices_file(plan), text)
+
+
+def devices(plan: Plan) -> dict[str, Any]:
+    """What is in that file. ``dev`` has the training's cards too, as a Ray node that offers none: drivers run there."""
+    named = {"nvidia": "{}", "cdi": "nvidia.com/gpu={}"}[plan.gpu_way or "nvidia"]
+    capability = {"nvidia": "gpu", "cdi": "cdi"}[plan.gpu_way or "nvidia"]
+    # All training cards are the head's: replicas of a worker can't have a share each.
+    wanted = {"inference": plan.gpus.inference, "ray-head": plan.gpus.train, "dev": plan.gpus.train}
+    services = {}
+    for service, ids in wanted.items():
+        if ids and service in plan.services:
+            device = {
+                "driver": plan.gpu_way or "nvidia",
+                "device_ids": [named.format(one) for one in ids],
+                "capabilities": [capability],
+            }
+            services[service] = {"deploy": {"resources": {"reservations": {"devices": [device]}}}}
+    return {"services": services}
 
 
 def env_file(plan: Plan) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +12,7 @@ from harness.places import write_whole
 from harness.settings import Settings, environment_name
 from harness.stack import observe, samplers
 from harness.stack.already import fine
+from harness.stack.gpu.split import Split
 from harness.stack.observe import Service
 from harness.stack.plan import Plan, make_plan
 from harness.stack.summary import describe
@@ -67,7 +68,11 @@ def status(client: Any, settings: Settings) -> Status:
 def remember(plan: Plan, names: tuple[str, ...]) -> None:
     """Write down what this `up` was asked for (no secret among it)."""
     given = {field: plan.settings.shown(field) for field in plan.settings.model_fields_set if field not in _SECRET}
-    write_whole(plan.settings.state_dir / "up.json", json.dumps({"settings": given, "names": names}, indent=2))
+    kept: dict[str, Any] = {"settings": given, "names": names}
+    if plan.gpus.any:
+        gpus = {"inference": plan.gpus.inference, "train": plan.gpus.train, "why": plan.gpus.why, "way": plan.gpu_way}
+        kept["gpus"] = {**gpus, "engine_inferred": plan.engine_inferred}
+    write_whole(plan.settings.state_dir / "up.json", json.dumps(kept, indent=2))
 
 
 def asked_before(settings: Settings) -> dict[str, str]:
@@ -78,6 +83,8 @@ def asked_before(settings: Settings) -> dict[str, str]:
 def gone_back(settings: Settings) -> dict[str, str]:
     """Settings of the last `up` that this call leaves at their default, by name; people seldom mean that."""
     old = asked_before(settings)
+    if _kept_gpus(settings).get("engine_inferred"):
+        old.pop(environment_name("engine"), None)  # nobody has asked for it
     return {
         environment_name(field): old[environment_name(field)]
         for field in sorted(_RECALLED)
@@ -97,7 +104,25 @@ def recall(settings: Settings) -> tuple[Plan, tuple[str, ...]]:
         merged = Settings(**{**mine, **old})
     except ValidationError:
         return make_plan(settings, to_start=False), (settings.model,)
-    return make_plan(merged, to_start=False), names
+    return _with_kept_gpus(make_plan(merged, to_start=False)), names
+
+
+def _with_kept_gpus(plan: Plan) -> Plan:
+    """The plan with the GPUs that the last `up` shared out."""
+    kept = _kept_gpus(plan.settings)
+    try:
+        gpus = Split(tuple(kept["inference"]), tuple(kept["train"]), str(kept["why"]))
+        return replace(plan, gpus=gpus, gpu_way=kept["way"], engine_inferred=bool(kept["engine_inferred"]))
+    except (KeyError, TypeError):
+        return plan
+
+
+def _kept_gpus(settings: Settings) -> dict[str, Any]:
+    try:
+        kept = json.loads((settings.state_dir / "up.json").read_text(encoding="utf-8"))["gpus"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
 
 
 def _kept(settings: Settings) -> tuple[dict[str, str], tuple[str, ...]]:

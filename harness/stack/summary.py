@@ -25,6 +25,7 @@ def describe(plan: Plan, names: tuple[str, ...]) -> dict[str, Any]:
         "dashboard": f"http://127.0.0.1:{settings.dashboard_port}",
         "keys": str(plan.keys),
         "workspace": str(settings.workspace),
+        "gpus": {"inference": list(plan.gpus.inference), "train": list(plan.gpus.train)},
         "debug": {preset.name: dict(preset.variables) for preset in plan.debug},
     }
 
@@ -46,6 +47,8 @@ def rows(plan: Plan, names: tuple[str, ...]) -> list[list[str]]:
     ]
     if open_to_all:
         table.append(["RAY_AUTH off", OPENED])
+    if plan.gpus.any:
+        table.append(["GPUs", plan.gpus.why])
     for preset in plan.debug:
         table.append([f"DEBUG {preset.name}", f"{preset.shows}. Costs: {preset.costs}"])
     return table

@@ -10,13 +10,17 @@ from typing import Any
 
 from harness import console, docker_engine, models
 from harness.docker_engine import Compose, Container
-from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed
+from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed, ToolTooOld
 from harness.settings import Settings
 from harness.stack import guard, heal, keys, observe, rendering, samplers, weights
 from harness.stack.already import fine
+from harness.stack.gpu.machine import Machine, cuda_missing
+from harness.stack.gpu.machine import look as look_at_gpus
+from harness.stack.gpu.split import NO_TOOLKIT, TOOLKIT_MEND
 from harness.stack.images import ensure_images
+from harness.stack.images.catalogue import load_catalogue
 from harness.stack.observe import Service
-from harness.stack.plan import Plan, make_plan
+from harness.stack.plan import Plan, make_plan, with_gpus
 from harness.stack.presets import environment, write_environment
 from harness.stack.remembering import write_record
 from harness.stack.status import remember
@@ -67,6 +71,10 @@ def up(settings: Settings) -> Result:
     started = time.monotonic()
     plan = make_plan(settings)
     client = guard.docker_fit()
+    machine = look_at_gpus(client)
+    plan = with_gpus(plan, machine, load_catalogue())
+    settings = plan.settings
+    _tell_of_gpus(plan, machine)
     with guard.only_one(settings):
         # What would stop it in the end is looked at first, before minutes of downloading and building.
         mine = docker_engine.containers(client, settings.project)
@@ -75,7 +83,9 @@ def up(settings: Settings) -> Result:
         model = None if plan.external else models.resolve(settings)
         # Before the images: a hub that can't be reached is to be known in seconds, not after minutes of building.
         served = weights.fetch(plan, model) if model else None
-        images = ensure_images(client, settings)
+        images = ensure_images(client, settings, on_gpu=bool(plan.gpus.inference))
+        if plan.gpus.any:
+            _driver_fits(client, machine, [name for name in (images.inference, images.dev) if name])
         if model and served:
             served = weights.convert(client, plan, model, served, images.inference or "")
         values = rendering.variables(
@@ -85,6 +95,7 @@ def up(settings: Settings) -> Result:
             served=served,
             keys=keys.ensure(plan),
         )
+        rendering.write_devices(plan)
         compose = rendering.compose_for(plan)
         stamp = rendering.stamp(compose, values)
         before = observe.look(client, plan.expected)
@@ -99,6 +110,31 @@ def up(settings: Settings) -> Result:
         services = wait_ready(client, plan)
         write_record(plan, served, names)
     return Result(plan, changed, services, names, time.monotonic() - started)
+
+
+def _tell_of_gpus(plan: Plan, machine: Machine) -> None:
+    if plan.gpus.any:
+        chosen = f"ENGINE={plan.settings.engine}; " if plan.engine_inferred else ""
+        console.note(f"{chosen}{plan.gpus.why} (ENGINE=, GPUS_INFERENCE= and GPUS_TRAIN= say otherwise)")
+    elif machine.gpus and not machine.way:
+        console.warn(NO_TOOLKIT)
+        console.mend(TOOLKIT_MEND)
+
+
+def _driver_fits(client: Any, machine: Machine, images: list[str]) -> None:
+    """Refuse an image whose CUDA is newer than the driver can do; it would fail with a riddle.
+
+    Raises:
+        ToolTooOld: and what is wanted.
+    """
+    for image in images:
+        environment = dict(item.partition("=")[::2] for item in client.images.get(image).attrs["Config"]["Env"] or [])
+        if wanted := cuda_missing(environment, machine):
+            raise ToolTooOld(
+                f"{image} wants CUDA {wanted}, and this machine's driver {machine.driver} can do {machine.cuda}.",
+                consequence="Nothing was started.",
+                mend="install a newer NVIDIA driver; or an older image: FRAMEWORK=, ENGINE=",
+            )
 
 
 def _apply(

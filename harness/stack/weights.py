@@ -13,7 +13,7 @@ from harness.errors import ServiceFailed
 from harness.models import ModelFiles
 from harness.stack.plan import Plan
 
-CONVERTER = ["/opt/engine/bin/python", "/opt/drydock/convert_gguf.py"]
+CONVERTER = "/opt/drydock/convert_gguf.py"
 
 
 def fetch(plan: Plan, model: models.ModelPlan) -> ModelFiles:
@@ -39,18 +39,19 @@ def convert(client: Any, plan: Plan, model: models.ModelPlan, files: ModelFiles,
     settings = plan.settings
     with console.step(f"converting {model.alias} to {files.format}"):
         try:
-            _convert(client, engine_image, files.conversion)
+            python = "python3" if plan.gpus.inference else "/opt/engine/bin/python"
+            _convert(client, engine_image, python, files.conversion)
         except BaseException:
             models.abandon_conversion(files)
             raise
         return models.finish_conversion(model, settings.engine, settings, files, uid=plan.uid)
 
 
-def _convert(client: Any, image: str, work: models.Conversion) -> None:
+def _convert(client: Any, image: str, python: str, work: models.Conversion) -> None:
     """Run the converter of the engine's image, without network, as the user who will own the result."""
     container = client.containers.create(
         image,
-        entrypoint=CONVERTER,
+        entrypoint=[python, CONVERTER],
         command=["--gguf", "/in/model.gguf", "--out", "/out/model"],
         user=str(work.uid),
         network_mode="none",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ENGINES = ("llamacpp", "vllm")
+ENGINES = ("llamacpp", "vllm", "sglang")
 DEFAULT_KEY_FILE = Path("/run/secrets/api_key")
 DEFAULT_PORT = 8080
 
@@ -28,7 +28,7 @@ class Config:
     context: int | None = None  # tokens of a request, prompt and answer together; None: the engine's own default
     threads: int | None = None  # CPU threads for generation; None: the engine's own default
     engine_args: tuple[str, ...] = ()  # the user's own additions to the engine's command line
-    image_args: tuple[str, ...] = ()  # additions that belong to the image (a CPU build's --enforce-eager)
+    image_args: tuple[str, ...] = ()  # additions of the image (a CPU build's --enforce-eager) and for its GPUs
     engine_python: str = "python3"
     llamacpp_server: str = "/opt/drydock/llamacpp_server.py"
     host: str = "0.0.0.0"
@@ -64,7 +64,7 @@ def load_config(environment: Mapping[str, str]) -> Config:
         context=_optional_integer(environment, "CONTEXT", least=16),
         threads=_optional_integer(environment, "THREADS", least=1),
         engine_args=_words(environment, "ENGINE_ARGS"),
-        image_args=_words(environment, "ENGINE_IMAGE_ARGS"),
+        image_args=(*_words(environment, "ENGINE_IMAGE_ARGS"), *_words(environment, "ENGINE_GPU_ARGS")),
         engine_python=environment.get("ENGINE_PYTHON") or "python3",
         llamacpp_server=environment.get("LLAMACPP_SERVER") or "/opt/drydock/llamacpp_server.py",
         host=environment.get("GATEWAY_HOST") or "0.0.0.0",

@@ -62,6 +62,20 @@ def _vllm_command(config: Config) -> list[str]:
     ]  # fmt: skip
 
 
+def _sglang_command(config: Config) -> list[str]:
+    return [
+        config.engine_python, "-m", "sglang.launch_server",
+        "--model-path", config.model_path,
+        "--served-model-name", config.served_name,
+        "--host", "127.0.0.1",
+        "--port", str(config.engine_port),
+        "--context-length", str(context_of(config)),
+        "--enable-metrics",
+        *config.image_args,
+        *config.engine_args,
+    ]  # fmt: skip
+
+
 def _llamacpp_environment(_config: Config) -> dict[str, str]:
     return {}
 
@@ -73,6 +87,10 @@ def _vllm_environment(config: Config) -> dict[str, str]:
         # By itself vLLM's CPU build pins its threads to all cores but one; a number asked for is meant unpinned.
         environment |= {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(config.threads)}
     return environment
+
+
+def _sglang_environment(_config: Config) -> dict[str, str]:
+    return {"HF_HUB_OFFLINE": "1"}
 
 
 ENGINES = {
@@ -89,6 +107,13 @@ ENGINES = {
         environment=_vllm_environment,
         counters=("vllm:generation_tokens_total", "vllm:prompt_tokens_total"),
         version_distributions=("vllm", "vllm-cpu"),
+    ),
+    "sglang": Engine(
+        name="sglang",
+        command=_sglang_command,
+        environment=_sglang_environment,
+        counters=("sglang:generation_tokens_total", "sglang:prompt_tokens_total"),
+        version_distributions=("sglang",),
     ),
 }
 

@@ -8,6 +8,7 @@
 How one stands on another::
 
     base (registry or bootstrap)  ->  llamacpp | vllm
+    an engine project's own       ->  gpu-engine
     base, or FRAMEWORK=           ->  node  ->  user, where there is something to install  ->  dev
 
 ``node`` is Python with Ray and the debugging tools; ``dev`` puts the harness itself on top, last, so that a change of
@@ -23,11 +24,11 @@ from typing import Any
 from harness import console
 from harness.settings import Settings
 from harness.stack.images import context
-from harness.stack.images.base import ensure_base, find_base
+from harness.stack.images.base import ensure_base, find_base, made_name
 from harness.stack.images.build import NAMESPACE_LABEL, BuiltImage, Recipe, build, existing
-from harness.stack.images.catalogue import Catalogue, ImageSpec, load_catalogue
+from harness.stack.images.catalogue import Catalogue, ImageSpec, load_catalogue, mirrored
 from harness.stack.images.fingerprint import Fingerprint, fingerprint
-from harness.stack.images.framework import ensure_framework, find_framework
+from harness.stack.images.framework import ensure_foreign, find_foreign
 from harness.stack.images.host_config import HostConfig, read_host_config
 from harness.stack.images.ledger import Removed, remove_build_cache, remove_pulled
 from harness.stack.images.pip_config import locked_wheels
@@ -42,6 +43,7 @@ __all__ = [
     "ensure_images",
     "find_images",
     "fingerprint",
+    "grounds",
     "image_references",
     "remove_build_cache",
     "remove_images",
@@ -88,8 +90,8 @@ class _Builder:
     def base(self) -> BuiltImage:
         return self.note("base", ensure_base(self.client, self.settings, self.catalogue, lambda: self.host))
 
-    def framework(self, image: str) -> BuiltImage:
-        return self.note("framework", ensure_framework(self.client, self.settings, image))
+    def foreign(self, image: str) -> BuiltImage:
+        return self.note("foreign", ensure_foreign(self.client, self.settings, self.catalogue.lock, image))
 
     def catalogued(
         self, kind: str, base: BuiltImage, title: str, extra: list[context.Entry] | None = None, **more: Any
@@ -115,11 +117,21 @@ class _NotHere(Exception):
 class _Finder(_Builder):
     """Finds what is here and makes nothing."""
 
-    def base(self) -> BuiltImage:
-        return self._found(find_base(self.client, self.settings, self.catalogue))
+    def __init__(self, client: Any, settings: Settings, catalogue: Catalogue) -> None:
+        super().__init__(client, settings, catalogue)
+        self.stood_on: set[str] = set()
 
-    def framework(self, image: str) -> BuiltImage:
-        return self._found(find_framework(self.client, self.settings, image))
+    def base(self) -> BuiltImage:
+        found = self._found(find_base(self.client, self.settings, self.catalogue))
+        pulled = mirrored(self.catalogue.base.image, self.settings.image_mirror)
+        made_here = found.reference == made_name(self.settings, self.catalogue)
+        self.stood_on.add(found.reference if made_here else pulled)
+        return found
+
+    def foreign(self, image: str) -> BuiltImage:
+        found = self._found(find_foreign(self.client, self.settings, self.catalogue.lock, image))
+        self.stood_on.add(found.reference)
+        return found
 
     def build(self, spec: ImageSpec, recipe: Recipe, title: str) -> BuiltImage:  # noqa: ARG002
         raise _NotHere
@@ -130,12 +142,15 @@ class _Finder(_Builder):
         return image
 
 
-def ensure_images(client: Any, settings: Settings, catalogue: Catalogue | None = None) -> Images:
+def ensure_images(
+    client: Any, settings: Settings, catalogue: Catalogue | None = None, *, on_gpu: bool = False
+) -> Images:
     """Find or build the images that these settings need; nothing is built that did not change.
 
     Args:
         client: a connected Docker client (docker_engine.connect).
         catalogue: by default the clone's own.
+        on_gpu: whether the engine computes on GPUs, in its project's own image.
 
     Raises:
         BadSetting: REQUIREMENTS or FRAMEWORK_SRC can't be installed from.
@@ -145,45 +160,68 @@ def ensure_images(client: Any, settings: Settings, catalogue: Catalogue | None =
         BuildFailed: and its subclasses, by cause; carries the last lines of the build.
         NoSpace: a disk became full.
     """
-    return _all_images(_Builder(client, settings, catalogue or load_catalogue()))
+    return _all_images(_Builder(client, settings, catalogue or load_catalogue()), on_gpu)
 
 
-def find_images(client: Any, settings: Settings, catalogue: Catalogue | None = None) -> Images | None:
+def find_images(
+    client: Any, settings: Settings, catalogue: Catalogue | None = None, *, on_gpu: bool = False
+) -> Images | None:
     """The images that `ensure_images` would return without making any; None where one isn't here.
 
     Raises:
         BadSetting, RequirementsConflict: see there.
     """
     try:
-        return _all_images(_Finder(client, settings, catalogue or load_catalogue()))
+        return _all_images(_Finder(client, settings, catalogue or load_catalogue()), on_gpu)
     except _NotHere:
         return None
 
 
-def _all_images(builder: _Builder) -> Images:
+def grounds(
+    client: Any, settings: Settings, catalogue: Catalogue, *, on_gpu: bool = False
+) -> tuple[list[str], list[str]]:
+    """References of the images that these settings lead to, and of those not of ours that they stand on; builds none.
+
+    Returns:
+        both empty where one isn't here.
+    """
+    finder = _Finder(client, settings, catalogue)
+    try:
+        images = _all_images(finder, on_gpu)
+    except _NotHere:
+        return [], []
+    return [name for name in (images.dev, images.inference) if name], sorted(finder.stood_on)
+
+
+def _all_images(builder: _Builder, on_gpu: bool) -> Images:
     started, settings = time.monotonic(), builder.settings
     project = find_user_project(settings)
     inference = None
     base = None
-    if settings.engine != "external":
+    if on_gpu:
+        image = builder.catalogue.engine_image(settings.engine, settings.framework)
+        title = f"image of the inference server ({settings.engine} on GPUs)"
+        inference = builder.catalogued("gpu-engine", builder.foreign(image), title, args={"ENGINE": settings.engine})
+    elif settings.engine != "external":
         base = builder.base()
         inference = builder.catalogued(settings.engine, base, f"image of the inference server ({settings.engine})")
-    ground = builder.framework(settings.framework) if settings.framework else base or builder.base()
-    image = builder.catalogued(
+    framework = builder.catalogue.framework_image(settings.framework) if settings.framework else ""
+    ground = builder.foreign(framework) if framework else base or builder.base()
+    layer = builder.catalogued(
         "node",
         ground,
         "image of the Ray nodes (Python, Ray, debugging tools)",
         args={"GROUND": "framework" if settings.framework else "base"},
     )
     if project is not None:
-        image = builder.catalogued(
+        layer = builder.catalogued(
             "user",
-            image,
+            layer,
             f"your project: {project.described}",
             extra=project.counted,
             uncounted=project.uncounted,
         )
-    dev = builder.catalogued("dev", image, "image of dev (the harness)")
+    dev = builder.catalogued("dev", layer, "image of dev (the harness)")
     return Images(
         dev=dev.reference,
         inference=inference.reference if inference else None,

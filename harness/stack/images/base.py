@@ -10,12 +10,13 @@ import docker.utils
 import requests.exceptions
 
 from harness import console, docker_engine
-from harness.errors import ImageUnavailable
+from harness.errors import ImageMoved
 from harness.settings import Settings
-from harness.stack.images import bootstrap, context, ledger
+from harness.stack.images import bootstrap, context, ledger, registry
 from harness.stack.images.build import IMAGE_LABEL, NAMESPACE_LABEL, BuiltImage, Recipe, build, existing
 from harness.stack.images.catalogue import Catalogue, mirrored
 from harness.stack.images.host_config import HostConfig
+from harness.stack.images.lock import Lock, Locked, refuse_floating
 
 # A registry that is there answers in well under a second; a network that swallows packets never does.
 PROBE_SECONDS = 5
@@ -37,10 +38,10 @@ def ensure_base(client: Any, settings: Settings, catalogue: Catalogue, host: Cal
     if settings.base == "bootstrap":
         return _bootstrap(client, settings, catalogue, host(), made_name(settings, catalogue))
     pulled_name = mirrored(catalogue.base.image, settings.image_mirror)
-    if settings.base == "auto" and not registry_answers(pulled_name):
-        console.note("no image registry answers; the base image is made here from Debian packages")
+    if settings.base == "auto" and (refused := registry.ask(pulled_name, PROBE_SECONDS)).failure:
+        console.note(f"{registry.reason(refused)}; the base image is made here from Debian packages")
         return _bootstrap(client, settings, catalogue, host(), made_name(settings, catalogue))
-    pull(client, settings, pulled_name)
+    pull_locked(client, settings, catalogue.lock, catalogue.base.image)
     recipe = _on_pulled(client, catalogue, pulled_name)
     assert recipe is not None
     return build(client, settings, recipe, host(), [], "base image, on the registry's")
@@ -62,18 +63,44 @@ def made_name(settings: Settings, catalogue: Catalogue) -> str:
     return f"{settings.namespace}/base:{context.digest([], *bootstrap.facts(catalogue.base))}"
 
 
-def registry_answers(image: str) -> bool:
-    """Whether the registry of an image can be asked for it now, by the engine, which is who would pull it."""
-    try:
-        # A connection of its own: the shared one waits longer than a person would.
-        asked = docker_engine.connect(timeout=PROBE_SECONDS)
-        try:
-            asked.images.get_registry_data(image)
-        finally:
-            asked.close()
-    except (docker.errors.APIError, requests.exceptions.RequestException):
-        return False
-    return True
+def pull_locked(client: Any, settings: Settings, lock: Lock, image: str) -> str:
+    """Pull an image as far as the lock allows it; returns the name that it then has in this engine.
+
+    A digest that a registry has confirmed is pulled as it is, wherever its tag leads by now. One that was only found
+    somewhere is first compared with what the tag leads to. An image in no lock is pulled, with a warning.
+
+    Args:
+        image: by tag, digest or both, without a mirror.
+
+    Raises:
+        FloatingTag: it has neither a version nor a digest.
+        ImageMoved: the tag leads to another image than the unconfirmed digest.
+        ImageUnavailable: no registry gives it, and why.
+    """
+    refuse_floating(image)
+    entry = lock.of(image)
+    wanted = entry.reference if entry else image
+    name = mirrored(wanted, settings.image_mirror)
+    if entry and not entry.verified:
+        _compare(entry, mirrored(entry.image, settings.image_mirror))
+    elif "@" not in wanted:
+        console.warn(f"{image} is in no lock: its tag may lead to another image tomorrow")
+        console.mend(f"make lock FRAMEWORK={image}   # pins what it is now")
+    pull(client, settings, name)
+    return name
+
+
+def _compare(entry: Locked, tag: str) -> None:
+    """Hold an unconfirmed digest against what the tag leads to now."""
+    answer = registry.ask(tag)
+    if answer.failure:
+        raise registry.unavailable(tag, answer)
+    if answer.digest != entry.digest:
+        raise ImageMoved(
+            f"{entry.image} leads to {answer.digest}, and docker/images.lock has {entry.digest}, unverified "
+            f"({entry.source or 'no source given'})."
+        )
+    console.note(f"the registry confirms the digest of {entry.image}; `make lock` writes that down")
 
 
 def pull(client: Any, settings: Settings, image: str) -> None:
@@ -91,10 +118,9 @@ def pull(client: Any, settings: Settings, image: str) -> None:
                 step.update(" ".join(filter(None, (event.get("id"), event.get("status"), event.get("progress")))))
         ledger.note_pulled(client, settings, image)
     except (docker.errors.APIError, requests.exceptions.RequestException) as error:
-        raise ImageUnavailable(
-            f"The image {image} can't be pulled: {getattr(error, 'explanation', None) or error}",
-            mend="make up IMAGE_MIRROR=HOST/PATH   # a mirror that this machine reaches",
-        ) from None
+        said = str(getattr(error, "explanation", None) or error)
+        status = getattr(getattr(error, "response", None), "status_code", 500)
+        raise registry.unavailable(image, registry.Answer(failure=registry.judge(status, said), said=said)) from None
 
 
 def _name_and_tag(image: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The catalogue of images (``docker/images.yaml``) and the names under which images are pulled."""
+"""The catalogue of images (``docker/images.yaml``, with its lock) and the names under which images are pulled."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from harness.settings import home
+from harness.stack.images.lock import Lock, lock_path, read_lock, refuse_floating
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class BaseSpec:
     """What every image stands on.
 
     Attributes:
-        image: the registry's image, by tag and digest.
+        image: the registry's image, by tag and, as far as it is locked, digest.
         suite: Debian suite that the same is made from where no registry answers.
         source_date_epoch: the time that all files made then carry, so that it comes out the same twice.
         packages: Debian packages added to either.
@@ -47,23 +48,71 @@ class ImageSpec:
 
 
 @dataclass(frozen=True)
+class FrameworkSpec:
+    """A framework's own image, and the pair that it is built for.
+
+    Attributes:
+        image: for ``dev`` and the Ray nodes, by tag.
+        engine: the engine that it calls.
+        engine_image: that engine's image, by tag.
+    """
+
+    name: str
+    image: str
+    engine: str
+    engine_image: str
+
+
+@dataclass(frozen=True)
 class Catalogue:
-    """All images, and the clone that their files lie in."""
+    """All images, and the clone that their files lie in.
+
+    Attributes:
+        images: those that we build, by kind.
+        engines: images of engines on a GPU, by engine and tag.
+        frameworks: by what ``FRAMEWORK=`` names them.
+        lock: the digests of all that is pulled.
+    """
 
     root: Path
     base: BaseSpec
     images: dict[str, ImageSpec]
+    engines: dict[str, str] = field(default_factory=dict)
+    frameworks: dict[str, FrameworkSpec] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    @property
+    def pulled(self) -> list[str]:
+        """Every image that may be pulled, by tag."""
+        named = [one for spec in self.frameworks.values() for one in (spec.image, spec.engine_image)]
+        return sorted({self.base.image.partition("@")[0], *self.engines.values(), *named})
+
+    def framework_image(self, framework: str) -> str:
+        """The image that ``FRAMEWORK=`` means: of a framework that is known by name, or the image itself."""
+        known = self.frameworks.get(framework.lower())
+        return known.image if known else framework
+
+    def engine_image(self, engine: str, framework: str | None) -> str:
+        """The image of an engine on a GPU; the framework's own pair goes first."""
+        known = self.frameworks.get((framework or "").lower())
+        return known.engine_image if known and known.engine == engine else self.engines[engine]
 
 
 def load_catalogue(root: Path | None = None) -> Catalogue:
-    """Read ``docker/images.yaml`` of a clone, by default the one this harness belongs to."""
+    """Read ``docker/images.yaml`` and its lock of a clone, by default the one this harness belongs to.
+
+    Raises:
+        LockUnreadable: the lock was changed into something that can't be read.
+        FloatingTag: an image is named without a version.
+    """
     clone = root or home()
     raw: dict[str, Any] = yaml.safe_load((clone / "docker" / "images.yaml").read_text(encoding="utf-8"))
     base = raw["base"]
-    return Catalogue(
+    lock = read_lock(lock_path(clone))
+    catalogue = Catalogue(
         root=clone,
         base=BaseSpec(
-            image=base["image"],
+            image=lock.pinned(base["image"]),
             suite=base["bootstrap"]["suite"],
             source_date_epoch=base["bootstrap"]["source_date_epoch"],
             packages=tuple(base["packages"]),
@@ -72,7 +121,16 @@ def load_catalogue(root: Path | None = None) -> Catalogue:
             kind: ImageSpec(kind, entry["folder"], tuple(entry.get("locks", ())), entry.get("contexts", {}))
             for kind, entry in raw["images"].items()
         },
+        engines={name: entry["image"] for name, entry in raw.get("engines", {}).items()},
+        frameworks={
+            name: FrameworkSpec(name, entry["image"], entry["engine"], entry["engine_image"])
+            for name, entry in raw.get("frameworks", {}).items()
+        },
+        lock=lock,
     )
+    for image in catalogue.pulled:
+        refuse_floating(image)
+    return catalogue
 
 
 def mirrored(image: str, prefix: str | None) -> str:

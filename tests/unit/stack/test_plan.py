@@ -105,11 +105,6 @@ def test_a_frameworks_checkout_keeps_its_name(tmp_path: Path) -> None:
     assert plan(tmp_path, FRAMEWORK_SRC="verl").framework_target == "/framework/verl"
 
 
-def test_an_engine_that_this_version_lacks_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match="needs a GPU"):
-        plan(tmp_path, ENGINE="sglang")
-
-
 def test_what_the_last_up_had_and_this_one_lacks_is_told(tmp_path: Path) -> None:
     remember(plan(tmp_path, MODEL="qwen2.5-0.5b", WORKERS="2"), ("qwen2.5-0.5b",))
     assert gone_back(load_settings(environ={"WORKERS": "1"})) == {"MODEL": "qwen2.5-0.5b"}
