@@ -114,6 +114,9 @@ verify: venv ## Say whether what runs is what is locked
 fingerprint: venv ## What this stack is made of, to the last package (JSON=1; DIFF=a colleague's file)
 	@.venv/bin/harness fingerprint
 
+gpu-selftest: venv docker ## On a machine with a GPU: try what was never tried on one; leaves one file to send back
+	@.venv/bin/harness gpu-selftest
+
 settings: venv ## Show each setting and where its value came from
 	@.venv/bin/harness settings
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import sys
@@ -24,6 +25,7 @@ def of_this_process() -> dict[str, Any]:
         "system": platform.platform(),
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
+        "stack": _stack(),
         "environment": {name: os.environ[name] for name in _FROM_ENVIRONMENT if os.environ.get(name)},
         "packages": dict(sorted(packages.items())),
     }
@@ -34,6 +36,15 @@ def _name_and_version(package: importlib.metadata.Distribution) -> tuple[str, st
     head = (package.read_text("METADATA") or package.read_text("PKG-INFO") or "").partition("\n\n")[0]
     fields = dict(line.partition(": ")[::2] for line in head.splitlines() if line.startswith(("Name: ", "Version: ")))
     return (fields["Name"].strip().lower(), fields.get("Version", "").strip()) if fields.get("Name") else None
+
+
+def _stack() -> dict[str, Any]:
+    """What `up` told its containers of images and weights; nothing elsewhere."""
+    try:
+        found = json.loads(os.environ.get("DRYDOCK_STACK") or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def secrets_of(environment: dict[str, str]) -> list[str]:

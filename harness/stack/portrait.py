@@ -66,7 +66,7 @@ def read(path: Path) -> dict[str, Any]:
 def differences(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What differs: where, theirs, mine; in the order in which it is worth reading. "" where one has nothing."""
     left, right = dict(_flat(theirs)), dict(_flat(mine))
-    order = {name: number for number, name in enumerate([*right, *left])}
+    order = {name: number for number, name in enumerate(dict.fromkeys([*right, *left]))}
     keys = sorted({*left, *right} - set(_OF_NO_CONCERN), key=lambda key: order[key])
     return [(key, left.get(key, ""), right.get(key, "")) for key in keys if left.get(key, "") != right.get(key, "")]
 

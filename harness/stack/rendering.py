@@ -12,6 +12,7 @@ import yaml
 
 from harness.docker_engine import Compose
 from harness.models import ModelFiles, configuration
+from harness.models.sums import known_sums
 from harness.places import write_whole
 from harness.settings import home
 from harness.stack import samplers
@@ -47,6 +48,7 @@ def variables(
         "DRYDOCK_DEVCONTAINER_FOLDER": str(_opened_folder(settings.workspace)),
         "DRYDOCK_SAMPLED": samplers.expected(plan.services),
         "DRYDOCK_MODEL_NAME": names[0] if names else "",
+        "DRYDOCK_STACK": json.dumps(_for_reports(plan, dev_image, inference_image, served)),
     }
     if served is not None:
         values |= {
@@ -76,6 +78,14 @@ def variables(
             "DRYDOCK_FRAMEWORK_TARGET": plan.framework_target,
         }
     return values
+
+
+def _for_reports(plan: Plan, dev_image: str, inference_image: str, served: ModelFiles | None) -> dict[str, Any]:
+    """What a report from inside ``dev`` says of the stack, where neither Docker nor the weights can be asked."""
+    images = {"dev": dev_image, "inference": inference_image if served else ""}
+    # Not where they came from: that is the hub once, and its cache ever after, and another value makes another container.
+    model = {"names": served.names[:1], "revision": served.revision, "files": known_sums(served)} if served else {}
+    return {"engine": plan.settings.engine, "images": images, "model": model, "gpus": plan.gpus.why}
 
 
 def _on_gpus(plan: Plan, served: ModelFiles, image: str) -> dict[str, str]:

@@ -64,7 +64,7 @@ def decide(gpus: Gpus) -> list[Finding]:
                     "sudo nvidia-ctk runtime configure --runtime=docker   # then restart Docker",
                 )
             )
-        findings.append(note("ENGINE=llamacpp and ENGINE=vllm compute on the CPU in this version."))
+        findings.append(note("ENGINE=sglang and ENGINE=vllm serve from it, ENGINE=llamacpp from the CPU."))
         return findings
     if gpus.listing.late:
         return [

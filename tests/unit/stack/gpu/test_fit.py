@@ -39,7 +39,7 @@ def laid(
     ],
 )
 def test_a_small_model_is_copied_and_a_large_one_is_split(
-    count: int, weights: float, environ: dict[str, str], expected: tuple[int, int, int]
+    count: int, weights: float, environ: dict[str, Any], expected: tuple[int, int, int]
 ) -> None:
     found = laid(count, weights, **environ)
     assert (found.tensor, found.pipeline, found.data) == expected
@@ -70,7 +70,7 @@ def test_the_context_fits_the_card_and_is_never_more_than_needed() -> None:
         (1, 65.5, {}, "room for"),
     ],
 )
-def test_what_does_not_fit_is_refused(count: int, weights: float, environ: dict[str, str], says: str) -> None:
+def test_what_does_not_fit_is_refused(count: int, weights: float, environ: dict[str, Any], says: str) -> None:
     with pytest.raises(GpuUnfit, match=says):
         laid(count, weights, LLAMA_70B, **environ)
 
