@@ -83,7 +83,7 @@ def variables(
 def _for_reports(plan: Plan, dev_image: str, inference_image: str, served: ModelFiles | None) -> dict[str, Any]:
     """What a report from inside ``dev`` says of the stack, where neither Docker nor the weights can be asked."""
     images = {"dev": dev_image, "inference": inference_image if served else ""}
-    # Not where they came from: that is the hub once, and its cache ever after, and another value makes another container.
+    # Not where they came from: the hub once and its cache ever after; another value makes another container.
     model = {"names": served.names[:1], "revision": served.revision, "files": known_sums(served)} if served else {}
     return {"engine": plan.settings.engine, "images": images, "model": model, "gpus": plan.gpus.why}
 

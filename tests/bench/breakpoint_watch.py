@@ -6,7 +6,6 @@ import json
 import statistics
 import subprocess
 import time
-from pathlib import Path
 from typing import Any
 
 from harness.dap.session import Session
