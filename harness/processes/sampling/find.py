@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from harness.processes import exits
 from harness.processes.redact import redact_command
@@ -27,7 +28,11 @@ class Seen:
     arguments: list[str]
     python: bool = False
     place: Place = field(default_factory=Place)
-    libraries: frozenset[str] = frozenset()
+
+    @cached_property
+    def libraries(self) -> frozenset[str]:
+        """Which of the telling libraries it has mapped; looked at where nothing simpler decides, for it takes long."""
+        return facts.libraries(self.stat.pid) if self.python else frozenset()
 
     @property
     def command(self) -> str:
@@ -49,13 +54,12 @@ class Found:
 
 
 def find(request: SampleRequest) -> Found:
-    """The processes that a request is about, with everything about them that needs no dumper."""
+    """The processes that a request is about, with everything about them that is quickly seen and needs no dumper."""
     seen = _look_around(request.within)
     chosen, left_out = _choose(request, seen)
     order = [pid for pid in seen if pid in chosen]
-    listening = facts.listening(order)
     host, container = facts.host(), ""
-    entries = [_entry(seen[pid], seen, chosen, host, container, pid in listening) for pid in order]
+    entries = [_entry(seen[pid], seen, chosen, host, container) for pid in order]
     for pid in request.pids:
         if pid not in seen:
             entries.append(ProcessEntry(pid=pid, host=host, missing=True, error="there is no such process (any more)"))
@@ -114,7 +118,7 @@ def _choose(request: SampleRequest, seen: dict[int, Seen]) -> tuple[set[int], li
         if not explicit and one.python and facts.pid_namespace(pid) not in namespaces:
             continue
         if one.python:
-            one.place, one.libraries = roles.place(facts.environ(pid)), facts.libraries(pid)
+            one.place = roles.place(facts.environ(pid))
         if explicit:
             continue
         if (request.everything and one.python) or _works(one):
@@ -124,7 +128,7 @@ def _choose(request: SampleRequest, seen: dict[int, Seen]) -> tuple[set[int], li
     for pid in chosen - roots:
         one = seen[pid]
         if one.python and explicit:
-            one.place, one.libraries = roles.place(facts.environ(pid)), facts.libraries(pid)
+            one.place = roles.place(facts.environ(pid))
     if not explicit:
         left_out = [
             _shown(one.command) for pid, one in seen.items()
@@ -148,9 +152,7 @@ def _works(one: Seen) -> bool:
     return role != "" or one.place.rank is not None or bool(one.libraries & {"torch", "ray"})
 
 
-def _entry(
-    one: Seen, seen: dict[int, Seen], chosen: set[int], host: str, container: str, listens: bool
-) -> ProcessEntry:
+def _entry(one: Seen, seen: dict[int, Seen], chosen: set[int], host: str, container: str) -> ProcessEntry:
     pid = one.stat.pid
     status = facts.status_fields(pid)
     entry = ProcessEntry(
@@ -163,7 +165,6 @@ def _entry(
         container=container,
         command=_shown(one.command),
         state=facts.state_of_any_thread(pid, one.stat),
-        listens=listens,
         python=facts.python_version(pid) if one.python else "",
     )
     role = roles.role_by_command(one.command)
@@ -177,7 +178,7 @@ def _entry(
         entry.role, entry.rank, entry.job = "child", owner.place.rank, owner.place.job
     elif role:
         entry.role = role
-    elif "ray" in one.libraries and one.stat.ppid not in chosen:
+    elif one.stat.ppid not in chosen and "ray" in one.libraries:
         entry.role = "driver"
     if one.stat.is_zombie:
         ended = exits.of_zombie(one.stat)

@@ -79,6 +79,9 @@ class Sampling:
             found = find(request)
             answer.processes, answer.left_out = found.entries, found.left_out
             living = [e for e in found.entries if not e.missing and not e.error and e.state != "Z"]
+            # Tables of sockets may be long, and the dumpers leave time for them.
+            listening = threading.Thread(target=_see_who_listens, args=(living,))
+            listening.start()
             self._first_sample = time.monotonic()
             for number in range(1, request.samples + 1):
                 if number > 1:
@@ -86,6 +89,7 @@ class Sampling:
                 if self._broken_off.is_set():
                     break
                 self._round(living, number)
+            listening.join()
         finally:
             limit.cancel()
             self._dumper.stop()
@@ -218,6 +222,12 @@ def _settled(pid: int) -> facts.Look | None:
     while (look := facts.look(pid)) is not None and look.state == "t" and time.monotonic() < until:
         time.sleep(0.01)
     return look
+
+
+def _see_who_listens(entries: list[ProcessEntry]) -> None:
+    found = facts.listening([entry.pid for entry in entries])
+    for entry in entries:
+        entry.listens = entry.pid in found
 
 
 def _ended_unseen(entry: ProcessEntry) -> bool:
