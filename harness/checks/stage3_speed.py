@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from harness.checks import server_queue
 from harness.checks.findings import Finding
 from harness.checks.scaling import Cause, Verdict
 from harness.checks.stage3_data import CallRow, Figures, Stall
@@ -161,7 +162,7 @@ def _latency(rows: Rows, figures: Figures) -> Iterable[Finding]:
     detail = f"a run takes {_three(figures.latency)}"
     if figures.call_latency:
         detail += f"; a call {_three(figures.call_latency)}"
-    bare = figures.bare.get("latency") or {}
+    bare = server_queue.of(rows.bare)
     alone, which = rows.data.alone, "a call alone takes"
     if alone is None:
         # The first run may have been cut, while it imported things for example. Nobody waits less than who is first.
@@ -169,18 +170,19 @@ def _latency(rows: Rows, figures: Figures) -> Iterable[Finding]:
             min((call.ended - call.started for call in rows.bare if call.ok), default=None),
             "the fastest took",
         )
-    if bare and alone is not None and figures.call_latency:
-        queue = max(0.0, min(figures.call_latency["p50"], bare["p50"]) - alone)
+    if bare.latency and alone is not None and figures.call_latency:
+        queue, at_least = server_queue.in_queue(figures.call_latency["p50"], bare, alone)
+        least = "at least " if bare.is_bound("p50") else ""
         detail += (
-            f"; of a call's p50 {queue:.2f} s is the server's queue, for a bare client's p50 is {bare['p50']:.2f} s "
-            f"and {which} {alone:.2f} s"
+            f"; of a call's p50 {'at least ' if at_least else ''}{queue:.2f} s is the server's queue, for a bare "
+            f"client's p50 is {least}{bare.latency['p50']:.2f} s and {which} {alone:.2f} s"
         )
     yield Finding(
         id="load.latency",
         title="latency",
         status="pass",
         detail=detail,
-        facts={"runs": figures.latency, "calls": figures.call_latency, "bare": bare, "alone": alone},
+        facts={"runs": figures.latency, "calls": figures.call_latency, "bare": bare.latency, "alone": alone},
     )
 
 
@@ -213,7 +215,6 @@ def figures_of(case: Case, verdict: Verdict) -> Figures:
     ended = [run for run in runs if run.ended is not None]
     tokens = [call.completion_tokens for call in calls if call.completion_tokens is not None]
     at_server = [call.ended - call.sent for call in calls if call.sent is not None and call.ok]
-    bare_latency = percentiles(call.ended - call.sent for call in rows.bare if call.sent is not None and call.ok)
     return Figures(
         runs=rows.data.asked.runs,
         ended=len(ended),
@@ -234,7 +235,8 @@ def figures_of(case: Case, verdict: Verdict) -> Figures:
             "calls": bare.done,
             "seconds": round(bare.seconds, 3),
             "calls_per_second": round(bare.done / bare.seconds, 2) if bare.seconds else 0.0,
-            "latency": bare_latency,
+            "latency": server_queue.of(rows.bare).latency,
+            "broken_off": server_queue.of(rows.bare).broken_off,
             "problem": bare.problem,
         },
         verdict=verdict.kind,

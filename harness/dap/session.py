@@ -7,10 +7,10 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 from harness.dap import wire
@@ -72,12 +72,15 @@ class Session:
         breakpoints: Sequence[Breakpoint] = (),
         exceptions: Sequence[str] = UNCAUGHT,
         path_mappings: Sequence[tuple[str, str]] = (),
+        configuration: Mapping[str, Any] = MappingProxyType({}),
         timeout: float = REQUEST_SECONDS,
     ) -> None:
         """Attach, with breakpoints and exception filters set before the process goes on.
 
         Args:
             path_mappings: pairs of a folder here and the same folder there.
+            configuration: more of debugpy's own arguments: ``subProcess`` has it tell of processes that this one starts
+                (event ``debugpyAttach``), ``subProcessId`` names one of them.
             timeout: seconds for all of it.
 
         Raises:
@@ -91,7 +94,8 @@ class Session:
         except DebuggerSilent:
             raise DebuggerBusy(f"The debugger at {self.name} takes nobody else: another one is attached.") from None
         mappings = [{"localRoot": here, "remoteRoot": there} for here, there in path_mappings]
-        attached = self.send("attach", {"justMyCode": False, "pathMappings": mappings, "subProcess": False})
+        asked = {"justMyCode": False, "pathMappings": mappings, "subProcess": False, **configuration}
+        attached = self.send("attach", asked)
         while True:
             try:
                 self.wait_for_event("initialized", timeout=min(0.2, max(deadline - time.monotonic(), 0.0)))

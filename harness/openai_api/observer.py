@@ -7,6 +7,7 @@ would not: it would switch off the proxies of the environment, and miss those ow
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import dataclasses
 import functools
@@ -238,7 +239,7 @@ def _tees(library: ModuleType) -> tuple[Any, Any]:
                 async for chunk in inner:
                     self._watched.reader.feed(self._decode(chunk))
                     yield chunk
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
                 self._watched.finish(_said(error))
                 raise
             finally:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,12 @@ from typing import Any
 import psutil
 import pytest
 
+from harness.dap.model import Breakpoint
+from harness.dap.session import Session
+from harness.errors import DebuggerGone
 from tests.scenarios.checks.conftest import Checked, Checker
 from tests.scenarios.checks.conftest import check as check
+from tests.support.harness import free_port
 
 HERE = Path(__file__).parent
 AGENTS = HERE / "agents.py"
@@ -99,6 +105,52 @@ def test_one_of_many_runs_is_stepped_through(check: Checker) -> None:
     done = replay(check, "Stepped", "--run", "138")
     assert done.code == 2
     assert "has no run 138" in done.stderr
+
+
+def test_a_debugger_stops_in_the_agent_of_a_replayed_run(check: Checker) -> None:
+    assert record(check, "AsyncSdk").code == 0
+    port = free_port()
+    listen = [sys.executable, "-m", "debugpy", "--listen", f"127.0.0.1:{port}", "--wait-for-client"]
+    command = check.command("--stage", "2", "--agent", f"{AGENTS}:AsyncSdk", "--replay", "tape", "--run", "0")
+    # Shorter than the debugger stays: what a person does at a breakpoint is not the agent's time.
+    started = subprocess.Popen(
+        [*listen, *command, "--timeout", "1"], cwd=check.folder, env=check.environment(), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        with connected(port) as outer:
+            outer.attach(configuration={"subProcess": True})
+            told = outer.wait_for_event("debugpyAttach", timeout=60)
+            with Session.connect("127.0.0.1", told["connect"]["port"]) as inner:
+                # Its second call: what the first was answered can be looked at.
+                line = AGENTS.read_text().splitlines().index("class AsyncSdk:") + 5
+                inner.attach(breakpoints=[Breakpoint(str(AGENTS), line)], configuration=told, timeout=60)
+                stop = inner.wait_for_stop(timeout=60)
+                frame = inner.stack(stop.thread)[0]
+                assert (frame.file, frame.line, frame.name) == (str(AGENTS), line, "run")
+                seen = inner.evaluate("answer.choices[0].message.content", frame.id)
+                assert "Paris" in str(seen)
+                time.sleep(1.5)
+                inner.remove_breakpoints()
+                inner.resume(stop.thread)
+        said, _ = started.communicate(timeout=60)
+    finally:
+        started.kill()
+        started.wait()
+    assert started.returncode == 0, said
+    assert "as recorded" in said
+
+
+def connected(port: int) -> Session:
+    """A session, as soon as somebody listens."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return Session.connect("127.0.0.1", port)
+        except DebuggerGone:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def test_a_recording_whose_maker_was_killed_is_replayed_as_far_as_it_goes(check: Checker) -> None:
