@@ -40,7 +40,7 @@ def command(ctx: click.Context, /, path: str, everything: bool, **flags: Any) ->
     verdict = diagnose(dump)
     verdict.next = [as_typed_here(step) for step in verdict.next]
     redactor = Redactor(secrets_of(dict(os.environ)))
-    answer = printable_all(verdict.as_dict())
+    answer = verdict.as_dict()
     folder, problem = None, None
     try:
         page = build(verdict, dump, redactor, made=now(), subject=path, environment=environment_of(path))
@@ -49,7 +49,7 @@ def command(ctx: click.Context, /, path: str, everything: bool, **flags: Any) ->
         # The verdict counts for more than its page.
         problem = error
     if settings.json_output:
-        console.emit_json({**answer, "folder": None if folder is None else str(folder)})
+        console.emit_json({**printable_all(answer), "folder": None if folder is None else str(folder)})
     else:
         show(verdict, everything)
     if folder is not None:

@@ -13,6 +13,9 @@ from harness.hang.page.build import NAME
 from harness.runs import Redactor, RunFolder
 from harness.runs.environment import of_this_process
 
+# A row a process; the dump itself has all of them.
+_MOST_ROWS = 2000
+
 
 def now() -> str:
     """The time of day as people write it."""
@@ -29,6 +32,15 @@ def environment_of(path: str) -> dict[str, Any]:
     return dict(found) if isinstance(found, Mapping) else {}
 
 
+def _brief(verdict: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The verdict without the rows of processes about which there is nothing to say, where there are very many."""
+    rows = verdict["processes"]
+    if len(rows) <= _MOST_ROWS:
+        return verdict
+    named = set(verdict["laggards"])
+    return {**verdict, "processes": [row for row in rows if row["note"] or row["id"] in named]}
+
+
 def keep_diagnosis(root: Path, path: str, verdict: Mapping[str, Any], page: str, redactor: Redactor) -> Path:
     """Write ``runs/<time>-diagnose/``; where that fails, nothing half-written stays.
 
@@ -41,7 +53,7 @@ def keep_diagnosis(root: Path, path: str, verdict: Mapping[str, Any], page: str,
     """
     folder = RunFolder.create(root, "diagnose", redactor)
     try:
-        folder.write_json("verdict.json", verdict)
+        folder.write_json("verdict.json", _brief(verdict))
         folder.write_text(NAME, page)
         result = {"verb": "diagnose", "exit_code": int(verdict["state"] == "hung"), "cause": verdict["cause"]}
         folder.finish({**result, "dump": path}, fingerprint=of_this_process)

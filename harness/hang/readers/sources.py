@@ -14,10 +14,12 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, cast
 
 from harness.errors import UsageError
+from harness.hang.readers.ahead import read_ahead
 
 # What a dump is at most. More is either not a dump or somebody's joke; it is said, and the rest is read.
 MOST_JSON_BYTES = 256 * 2**20
@@ -71,11 +73,16 @@ def sources(path: str) -> Iterator[Source]:
 
 
 def _folder(folder: Path) -> Iterator[Source]:
-    seen = 0
-    for name, path in _walk(str(folder), "", 0):
-        seen += 1
-        if seen > MOST_FILES:
-            return
+    files = list(islice(_walk(str(folder), "", 0), MOST_FILES))
+    with read_ahead([path for _, path in files]) as ahead:
+        for source in _each(files):
+            if ahead is not None:
+                ahead.one_more()
+            yield source
+
+
+def _each(files: list[tuple[str, str]]) -> Iterator[Source]:
+    for name, path in files:
         try:
             # Unbuffered: most dumps are one read, and there may be a hundred thousand of them.
             stream = open(path, "rb", buffering=0)  # noqa: SIM115
