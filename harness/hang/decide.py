@@ -236,6 +236,8 @@ def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
         "pid": pid,
         "rank": str(subject.rank) if subject and subject.rank is not None else "",
     }
+    if scene.dump.tasks:
+        wanted = [step for step in wanted if "TASKS=1" not in step]  # that was done
     filled = [step.format(**values) for step in wanted if not ("{pid}" in step and not pid)]
     return list(dict.fromkeys(filled))[:6]
 

@@ -162,6 +162,7 @@ def test_await_chains_are_shown() -> None:
     verdict = diagnose(dump(sampled(loop, loop, id="driver", role="driver"), tasks={"driver": tasks}))
     assert (verdict.cause, verdict.confidence, verdict.laggards) == ("async-lost", "certain", ["driver"])
     assert any("3 tasks: rollout:7 > Semaphore.acquire:387" in text for text in verdict.evidence)
+    assert not any("TASKS=1" in step for step in verdict.next)
 
 
 def test_a_loop_that_is_woken_up_is_not_lost() -> None:
