@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
-from harness.agent import contract, frames, rewards, state
+from harness.agent import contract, frames, holdings, rewards, state
 from harness.agent.loop_watch import LoopWatch
 
 
@@ -161,7 +161,8 @@ async def _run(job: Mapping[str, Any], agent: Any, channel: Channel, running: Ru
     except BaseException as error:  # noqa: BLE001  # whatever the agent raises is the result
         say_raised(channel, error, during="run", seconds=time.monotonic() - started)
     finally:
-        left = [task.get_name() for task in asyncio.all_tasks() if task is not running.task]
+        others = [task for task in asyncio.all_tasks() if task is not running.task]
+        left = [task.get_name() for task in others if not holdings.is_cleaning(task)]
         closed = bool(client is not None and client.is_closed)
         watch.stop()
         # Where a debugger has stopped the run, it says nothing of the agent.

@@ -60,13 +60,21 @@ def _threads() -> list[str]:
 
 def _tasks(ours: set[Any]) -> list[str]:
     """The agent's tasks that are not done, each with the user's line at which it waits."""
-    left = [task for task in asyncio.all_tasks() if task not in ours]
+    left = [task for task in asyncio.all_tasks() if task not in ours and not is_cleaning(task)]
     named = []
     for task in left[:MAX_NAMED]:
         own = [frame for frame in awaiting.describe(awaiting.look(task.get_coro()).key) if frame["own"]]
         where = f" at {own[-1]['file']}:{own[-1]['line']}" if own else ""
         named.append(f"{task.get_name()}{where}")
     return named + [""] * (len(left) - len(named))
+
+
+def is_cleaning(task: asyncio.Task[Any]) -> bool:
+    """Whether a task is the loop's own, which closes a generator that was not read to its end.
+
+    An SDK leaves a stream at its last event, before the end of its bytes. Nobody's run is at work in such a task.
+    """
+    return type(task.get_coro()).__name__ == "async_generator_athrow"
 
 
 def _give_back() -> None:
