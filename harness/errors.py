@@ -34,6 +34,7 @@
     * ImageUnavailable         an image isn't here and can't be pulled
     * BaseUnavailable          neither a registry answers nor can the base image be made here
     * BuildFailed              an image could not be built; carries the last lines of the build
+      * EngineNetworkGone      the engine's own network is not there any more
       * PackagesUnreachable    a server with packages doesn't answer, or isn't trusted
       * DownloadMismatch       a package isn't the file that the lock names
     * DataUnreadable           the data set can't be read at all
@@ -245,6 +246,12 @@ class BuildFailed(EnvironmentUnfit):
     def __init__(self, what: str, *, consequence: str = "", mend: str = "", logs: str = "") -> None:
         super().__init__(what, consequence=consequence, mend=mend)
         self.logs = logs
+
+
+class EngineNetworkGone(BuildFailed):
+    """The engine's own network isn't there any more: somebody removed its bridge, or another engine did at its start."""
+
+    mend = "systemctl restart docker   # without systemd: end dockerd, then make docker; containers end with it"
 
 
 class PackagesUnreachable(BuildFailed):

@@ -9,6 +9,7 @@ from harness.errors import (
     BuildFailed,
     DownloadMismatch,
     DrydockError,
+    EngineNetworkGone,
     FrameworkRefused,
     NoSpace,
     PackagesUnreachable,
@@ -25,6 +26,7 @@ _MISMATCH = re.compile(r"DO NOT MATCH THE HASHES|Hash Sum mismatch|hashes are re
 _CERTIFICATE = re.compile(
     r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|certificate verification failed", re.IGNORECASE
 )
+_NO_BRIDGE = re.compile(r"could not find bridge (\S+): ")
 _NETWORK = re.compile(
     r"Temporary failure (?:in name resolution|resolving)|Could not resolve|Name or service not known|Connection refused"
     r"|Network is unreachable|Connection timed out|Read timed out|ConnectTimeout|NewConnectionError|No route to host"
@@ -68,6 +70,8 @@ def explain(kind: str, lines: list[str], log: str) -> DrydockError:
             mend="SSL_CERT_FILE=/path/to/ca.pem make up   # the bundle that has your network's own authority",
             logs=shown,
         )
+    if bridge := _NO_BRIDGE.search(text):
+        return EngineNetworkGone(f"{what}: the network {bridge[1]} of Docker Engine has gone.", logs=shown)
     if _NETWORK.search(text):
         return PackagesUnreachable(
             f"{what}: a server with packages doesn't answer.",

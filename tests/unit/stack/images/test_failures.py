@@ -9,6 +9,7 @@ from harness.errors import (
     BuildFailed,
     DownloadMismatch,
     DrydockError,
+    EngineNetworkGone,
     FrameworkRefused,
     NoSpace,
     PackagesUnreachable,
@@ -50,6 +51,12 @@ To fix this you could try to:"""
         ),
         ("user", MALFORMED, BadSetting, "Line 3 of sub/list.txt is no requirement: 'numpy=>1': Expected"),
         ("user", MALFORMED_OLD, BadSetting, "Line 2 of requirements.txt is no requirement: 'foo bar'."),
+        (
+            "dev",
+            "ERROR: adding interface veth0 to bridge docker0 failed: could not find bridge docker0: route ip+net",
+            EngineNetworkGone,
+            "the network docker0 of Docker Engine has gone",
+        ),
         ("dev", "gcc: fatal error", BuildFailed, "could not be built"),
     ],
 )
