@@ -249,7 +249,7 @@ class BuildFailed(EnvironmentUnfit):
 
 
 class EngineNetworkGone(BuildFailed):
-    """The engine's own network isn't there any more: somebody removed its bridge, or another engine did at its start."""
+    """The engine's own network isn't there any more: somebody, or another engine, has removed its bridge."""
 
     mend = "systemctl restart docker   # without systemd: end dockerd, then make docker; containers end with it"
 
