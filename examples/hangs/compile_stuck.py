@@ -21,6 +21,7 @@ def fused_kernel():
         file.write("#!/bin/sh\nexec sleep 1000000\n")
     os.chmod(compiler, 0o755)
     os.environ["CXX"] = compiler
+    os.environ["TORCH_EXTENSIONS_DIR"] = os.environ["HANG_FOLDER"]  # or the next start would meet this one's lock
     from torch.utils.cpp_extension import load_inline
 
     return load_inline("fused", cpp_sources="int one() { return 1; }", functions=["one"])

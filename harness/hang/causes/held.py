@@ -10,6 +10,7 @@ from harness.hang.grouping import names
 from harness.hang.scene import Group, Scene, count, ids
 from harness.hang.waits import COMMUNICATION
 
+_QUEUES = ("mp-queue", "pipe")
 _ASKING = frozenset({"ray-get", "rollout", "future", "http"})
 
 
@@ -21,7 +22,9 @@ def user_code(scene: Scene) -> Iterable[Finding]:
         if "user-code" in group.phases:
             yield _in_user_code(scene, group)
         elif group.kind == "subprocess" and group.role != "launcher" and not group.moved:
-            yield Finding("user-code", 0.55, named([group]), [f"{say(group)}: for a program that it has started."])
+            # A rank may have any program do something for it; what it starts elsewhere is mostly an agent's tool.
+            score = 0.45 if group.role == "rank" else 0.55
+            yield Finding("user-code", score, named([group]), [f"{say(group)}: for a program that it has started."])
 
 
 def _in_user_code(scene: Scene, group: Group) -> Finding:
@@ -122,8 +125,19 @@ def data_workers(scene: Scene) -> Iterable[Finding]:
             evidence.append("Its workers have nothing to do: what it waits for was lost, or its worker has ended.")
         if scene.joined:
             evidence.append(others_wait(scene))
+        if group.kind != "dataloader" and stuck and all(child.kind in _QUEUES and not child.moved for child in stuck):
+            both = [f"{say(group)}.", f"{say(stuck)}.", "Each waits for the other's message."]
+            yield Finding("rpc-queue", 0.84, [], both)
+            continue
         if group.moved or any(child.moved for child in stuck):
             slow = "The second sample differs: slow data rather than a dead lock."
             yield Finding("data-worker", 0.82, who, [*evidence, slow], "slow")
         else:
-            yield Finding("data-worker", 0.89 if stuck else 0.78 if scene.joined else 0.7, who, evidence)
+            score = 0.89 if stuck else 0.78 if scene.joined else 0.7
+            if group.kind != "dataloader" and any("user-code" in child.phases for child in stuck):
+                score = 0.6  # a pool of verifiers: what they do is to be named, not that they are a pool
+            elif group.kind == "mp-queue" and not stuck:
+                # A pool starts another worker for one that was killed, and nobody does its task again.
+                yield Finding("dead-peer", 0.74, who, evidence)
+                score = 0.55
+            yield Finding("data-worker", score, who, evidence)

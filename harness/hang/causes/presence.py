@@ -133,6 +133,10 @@ def init(scene: Scene) -> Iterable[Finding]:
     """Not everybody has come to the first meeting."""
     joining = [group for group in scene.waiting if group.kind in JOINING]
     if not joining or len(joining) < len(scene.waiting):
+        making = [group for group in joining if group.kind == "new-group"]
+        if making and count(making) < count(scene.joined):
+            few = [f"Making a group: {say(making)}.", f"Not making it: {say(scene.joined)}."]
+            yield Finding("pg-create", 0.7, named(making), few)
         return
     at_run_time = any(group.kind == "new-group" or "weight-sync" in group.phases for group in joining)
     late = [group for group in scene.off if not group.idle]

@@ -83,12 +83,21 @@ def lost_await(scene: Scene) -> Iterable[Finding]:
         elif group.wakes or any(other.moved for other in scene.groups):
             alive = "But it is woken up again and again." if group.wakes else "But others get on meanwhile."
             yield Finding("async-lost", 0.41, who, [*evidence, alive])
+        elif _has_nobody_to_serve(group) and not scene.children_of([group]):
+            # A service would listen; this one has nobody from whom anything could come but its own tasks.
+            yield Finding("async-lost", 0.6, who, evidence)
         elif group.works:
             yield Finding("async-lost", 0.68, who, evidence)
             if scene.of_role("server") or scene.having("engine-idle", "engine-poll"):
                 yield Finding("server-blocked", 0.5, [], evidence)
         else:
             yield Finding("async-lost", 0.42, who, [*evidence, "That may be all right: a service waits like this."])
+
+
+def _has_nobody_to_serve(group: Group) -> bool:
+    """Whether a program stands alone and listens on no socket; who counts switches has looked for sockets as well."""
+    looked = all(sample.switches is not None for process in group.members for sample in process.samples)
+    return group.role == "driver" and looked and not group.listens and group.progress == "still"
 
 
 def _chains(scene: Scene, name: str) -> list[str]:
@@ -104,6 +113,9 @@ def _chains(scene: Scene, name: str) -> list[str]:
 
 def message_queue(scene: Scene) -> Iterable[Finding]:
     """The engine waits for its workers' answer, and they wait for its call."""
+    ends = [group for group in scene.groups if group.role != "launcher"]
+    if len(ends) > 1 and all(group.kind == "pipe" and group.role != "child" and not group.moved for group in ends):
+        yield Finding("rpc-queue", 0.7, [], [f"{say(ends)}: everybody waits for somebody to speak."])
     asking = scene.having("engine-reply")
     dequeuing = {"dequeue", "acquire_read"}
     answering = [group for group in scene.having("engine-idle") if dequeuing & {*group.wait.through}]
