@@ -51,11 +51,13 @@ class Bare:
         rows: a row for each call, as the observer tells them.
         seconds: from the first call to the end of the last, or to when it was broken off.
         done: calls that were answered.
+        cpu_seconds: of the event loop's thread, for the calls alone.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
     done: int = 0
+    cpu_seconds: float = 0.0
     problem: str = ""
 
 
@@ -82,7 +84,7 @@ async def repeat(job: Job, *, tell: Callable[[int], None] = lambda _done: None) 
         async for line in process.stdout:
             said = json.loads(line)
             if "seconds" in said and "run" not in said:
-                bare.seconds, bare.done = said["seconds"], said["done"]
+                bare.seconds, bare.done, bare.cpu_seconds = said["seconds"], said["done"], said["cpu"]
             else:
                 bare.rows.append(said)
                 tell(len(bare.rows))
@@ -146,15 +148,15 @@ async def _make(job: Job) -> None:
                 await client.post(path, body=body, cast_to=cast_to)
             done += 1
 
-    started = time.monotonic()
+    started, cpu = time.monotonic(), time.thread_time()
     observer.zero(started)
     workers = [asyncio.ensure_future(work()) for _ in range(min(job.in_flight, job.calls))]
     _, late = await asyncio.wait(workers, timeout=job.seconds)
-    seconds = time.monotonic() - started
+    seconds, cpu = time.monotonic() - started, time.thread_time() - cpu
     for worker in late:
         worker.cancel()
     await asyncio.gather(*workers, return_exceptions=True)
-    _say({"seconds": seconds, "done": done})
+    _say({"seconds": seconds, "done": done, "cpu": cpu})
     await client.close()
 
 
