@@ -29,6 +29,9 @@ from typing import Any, Protocol
 from harness.agent import contract, frames, holdings, rewards, state
 from harness.agent.loop_watch import LoopWatch
 
+# Made once: hundreds of runs at once say thousands of things.
+_ENCODER = json.JSONEncoder(default=repr)
+
 
 class Channel:
     """Says what happens, one line of JSON an event; usable from any thread."""
@@ -42,7 +45,7 @@ class Channel:
         """Write one event. A parent that is gone is no reason to fail."""
         if os.getpid() != self._process:
             return  # a fork of the agent's own: its words would mix with ours
-        line = json.dumps({"event": event, **details}, default=repr).encode() + b"\n"
+        line = _ENCODER.encode({"event": event, **details}).encode() + b"\n"
         with self._lock:
             try:
                 while line:

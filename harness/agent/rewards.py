@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 # A reward that prints as a megabyte is a mistake worth showing, but not whole.
@@ -47,7 +47,8 @@ class Reward:
 
     def as_dict(self) -> dict[str, Any]:
         """For the channel to the parent."""
-        return asdict(self)
+        items = {key: dict(vars(item)) for key, item in self.items.items()}
+        return {"whole": dict(vars(self.whole)), "is_dict": self.is_dict, "items": items, "keys": self.keys}
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> Reward:
