@@ -16,6 +16,7 @@ from harness.checks.lint.catalogue import is_ignored
 from harness.checks.lint.contract_rules import STATE_ON_SELF
 from harness.checks.lint.loop_rules import BLOCKING_CALL
 from harness.checks.lint.program import Program
+from harness.checks.scaling import is_machinery
 
 # Seconds at one line, within callbacks that hold the loop up, from which it is told: asleep in a system call, and
 # computing. What happens once, at first use, takes some tenths of a second.
@@ -36,7 +37,10 @@ def _stalls(stalls: list[dict[str, Any]], program: Program | None) -> Iterator[F
         lines: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
         for stall in stalls:
             own = [frame for frame in stall["frames"] if frame["own"]]
-            if stall["waiting"] is waiting and _is_the_agents(stall["frames"], program):
+            if stall["waiting"] is not waiting or not _is_the_agents(stall["frames"], program):
+                continue
+            # What an SDK computes for a call, most of it at its first use, is the same for anybody.
+            if waiting or not is_machinery(frame["file"] for frame in stall["frames"] if not frame["own"]):
                 lines[own[-1]["file"], own[-1]["line"]].append(stall)
         totals = {line: sum(stall["seconds"] for stall in at) for line, at in lines.items()}
         kept = [line for line, seconds in totals.items() if seconds >= limit]

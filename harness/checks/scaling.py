@@ -158,7 +158,7 @@ def _blocking(stalls: Sequence[Stall], wall: float) -> Iterable[Cause]:
             yield Cause("blocking-http", "a blocking HTTP call stops the event loop", share, frames)
         elif waiting:
             yield Cause("blocking-call", "a blocking call stops the event loop", share, frames)
-        elif not _is_machinery(below):
+        elif not is_machinery(frame.file for frame in below):
             yield Cause("cpu", "its computing stops the event loop", share, frames)
 
 
@@ -180,7 +180,7 @@ def _computing(rows: Rows, wall: float) -> Iterable[Cause]:
     groups: dict[tuple[str, int], list[tuple[float, tuple[StackFrame, ...]]]] = defaultdict(list)
     for stack in rows.data.profile:
         own = [number for number, frame in enumerate(stack.frames) if frame.own]
-        if own and not _is_machinery(stack.frames[own[-1] + 1 :]):
+        if own and not is_machinery(frame.file for frame in stack.frames[own[-1] + 1 :]):
             frame = stack.frames[own[-1]]
             groups[frame.file, frame.line].append((stack.seconds, stack.frames))
     for group in groups.values():
@@ -206,12 +206,10 @@ def _making_clients(rows: Rows, had: float) -> Iterable[Cause]:
             yield Cause("new-clients", says, share, (frame,), f"{place.made} clients, {each:.0f} ms of CPU each")
 
 
-def _is_machinery(below: Sequence[StackFrame]) -> bool:
+def is_machinery(files: Iterable[str]) -> bool:
     """Whether what lies below the user's frame is what a call to a model costs anybody."""
     return any(
-        f"/{package}/" in frame.file or frame.file.endswith(f"/{package}.py")
-        for frame in below
-        for package in _CALL_MACHINERY
+        f"/{package}/" in file or file.endswith(f"/{package}.py") for file in files for package in _CALL_MACHINERY
     )
 
 

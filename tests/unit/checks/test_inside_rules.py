@@ -46,9 +46,10 @@ def test_a_blocked_event_loop_is_named_with_the_users_line(one: dict[str, Any], 
         stall(0.05, frame("run", 5)),
         stall(0.6, frame("run", 5), waiting=False),
         stall(0.3, LIBRARY),
+        stall(3.0, frame("run", 5), frame("parse", 9, own=False, file="/lib/openai/_models.py"), waiting=False),
         stall(2.0, frame("run", 5), frame("_load", 1, own=False, file="<frozen importlib._bootstrap>"), waiting=False),
     ],
-    ids=["short", "computes a little", "nobody of the user's", "imports"],
+    ids=["short", "computes a little", "nobody of the user's", "an SDK's first call", "imports"],
 )
 def test_what_is_not_surely_the_agents_is_not_told(one: dict[str, Any]) -> None:
     assert inside_rules.judge(seen(one), None) == []
