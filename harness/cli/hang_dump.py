@@ -86,12 +86,10 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
 
 
 def _load_the_rest() -> None:
-    """Import what decides, shows and keeps while the samples are taken: until then nobody needs it."""
-    from harness.hang import decide, keep, show
-    from harness.hang.page import build
+    """Import what decides while the samples are taken: until then nobody needs it."""
+    from harness.hang import decide
 
     decide.load_tables()
-    del keep, show, build
 
 
 def _request(settings: Settings, everything: bool) -> SampleRequest:

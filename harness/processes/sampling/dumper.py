@@ -69,7 +69,7 @@ class Dumper:
             ways.reverse()
         first = self._once(pid, ways[0])
         if first.content is not None and (ways[0] == _BLOCKING or undisturbed is None or undisturbed(first.content)):
-            return replace(first, way=_BLOCKING)
+            return Dumped(_BLOCKING, first.content)
         if self._stopped or first.error in (GONE, NOT_PYTHON):
             return first
         second = self._once(pid, ways[1])
