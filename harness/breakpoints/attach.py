@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +19,7 @@ from harness.dap.session import Session
 from harness.errors import DebuggerBusy, DebuggerGone, DebuggerSilent
 
 FIRST_STOP_SECONDS = 10.0
+OTHER_STOPS_SECONDS = 2.0
 # debugpy starts a process of its own, which takes its time on a busy machine.
 LISTEN_SECONDS = 30.0
 
@@ -75,12 +77,20 @@ def held(line: Paused) -> Held:
         session.attach(timeout=FIRST_STOP_SECONDS)
         if line.state == "waits":
             session.wait_for_stop(timeout=FIRST_STOP_SECONDS)
+            _wait_for_others(session, len((worker.status or {}).get("paused") or ()))
     except DebuggerSilent:
         pass  # it wasn't paused any more; the prompt says that it runs
     except BaseException:
         session.detach()
         raise
     return Held(line.number, worker.name, session)
+
+
+def _wait_for_others(session: Session, threads: int) -> None:
+    """One attach lets all waiting threads of a process go to their stops, which come one after another."""
+    deadline = time.monotonic() + OTHER_STOPS_SECONDS
+    while len(session.stopped) < threads and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def terminal(line: Paused, others: Callable[[int], Paused]) -> None:

@@ -27,9 +27,15 @@ def entry(line: Paused, *, remote_root: str, local_root: str = "${workspaceFolde
         "type": "debugpy",
         "request": "attach",
         "connect": {"host": worker.ip, "port": worker.debugger_port},
-        "pathMappings": [{"localRoot": local_root, "remoteRoot": remote_root}],
+        "pathMappings": [{"localRoot": local_root, "remoteRoot": root} for root in (*_copied(line.file), remote_root)],
         "justMyCode": False,
     }
+
+
+def _copied(file: str) -> tuple[str, ...]:
+    """The folder into which Ray has copied a job's working_dir, where that is what runs."""
+    found = re.match(r"(.*/_ray_pkg_[^/]+)/", file)
+    return (found[1],) if found else ()
 
 
 def update(path: Path, entries: Sequence[dict[str, Any]]) -> None:

@@ -58,6 +58,11 @@ def attachable(found: dict[str, Any], path: Path) -> None:
     console.note(
         f"in the dev container: Run and Debug, that entry; it attaches to {debugger['host']}:{debugger['port']}"
     )
+    roots = [mapping["remoteRoot"] for mapping in found["entries"][0]["pathMappings"]]
+    if found["file"] and not any(found["file"].startswith(root.rstrip("/") + "/") for root in roots):
+        console.warn(
+            f"{found['file']} is outside the workspace: an editor can't open it; the terminal shows its source"
+        )
     delays(found["delays"])
     which = "PID" if found["state"] == "runs" else "SESSION"
     console.mend(f"make attach {which}={found['session']} TUI=1   # in the terminal instead")

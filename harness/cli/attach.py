@@ -47,7 +47,7 @@ def command(ctx: click.Context, /, no_file: bool, **flags: Any) -> None:
     if not no_file:
         launch.update(path, found["entries"])
     if settings.json_output:
-        console.emit_json({**found, "file": None if no_file else str(path)})
+        console.emit_json({**found, "launch_file": None if no_file else str(path)})
     else:
         show.attachable(found, path)
 

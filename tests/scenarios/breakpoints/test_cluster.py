@@ -52,11 +52,47 @@ print("end", flush=True)
 """
 
 
+THREADS = """
+import sys
+from pathlib import Path
+import ray
+
+@ray.remote(num_cpus=0.1, max_concurrency=2)
+class Threaded:
+    def go(self, x):
+        breakpoint()
+        return x + 1
+
+@ray.remote(num_cpus=0.1)
+def twice(y):
+    breakpoint()
+    z = y * 2
+    breakpoint()
+    return z
+
+@ray.remote(num_cpus=0.1, scheduling_strategy="SPREAD")
+class Outside:
+    def score(self):
+        Path("/tmp/outside_the_mount.py").write_text("def score(secret):\\n    breakpoint()\\n    return secret\\n")
+        sys.path.insert(0, "/tmp")
+        import outside_the_mount
+        return outside_the_mount.score(43)
+
+ray.init(log_to_driver=False)
+threaded = Threaded.remote()
+print("ready", flush=True)
+waiting = [threaded.go.remote(1), threaded.go.remote(2), twice.remote(5)]
+print("answers", *ray.get(waiting), flush=True)
+print("outside", ray.get(Outside.remote().score.remote()), flush=True)
+"""
+
+
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack with a second Ray node and without an inference server."""
     workspace = tmp_path_factory.mktemp("breakpoints") / "workspace"
     shutil.copytree(CLONE / "examples", workspace)
+    (workspace / "threads.py").write_text(THREADS)
     (workspace / "actors.py").write_text(ACTORS.lstrip())  # so that line 10 is the tenth one here
     server = ModelProcess(text="Paris.")
     server.start()
@@ -198,3 +234,34 @@ def test_values_of_a_critic_after_the_exception(stack: Stack, program: Callable[
     assert "none of them finite" in done.stdout
     assert "5.0" in done.stdout
     wait_for("its end", lambda: "the task failed" in output(), 60)
+
+
+def test_a_threaded_actor_and_a_task_at_one_prompt(stack: Stack, program: Callable[[str], Callable[[], str]]) -> None:
+    output = program("threads.py")
+    task, actor = waiting(stack, "twice"), waiting(stack, "Threaded.go")
+    # Each of its threads that stands is a line.
+    wait_for("both threads", lambda: sum("Threaded.go" in line["name"] for line in paused(stack)) == 2, 60)
+    typed = [f"attach {task['session']}", "p y", "continue", "p z", f"session {actor['session']}", "threads", "p x"]
+    done = terminal(stack, actor, *typed)
+    assert done.count("stands") == 2, done
+    assert f"session {task['session']}, twice: breakpoint" in done
+    assert re.search(r"^\(\d+\) 10$", done, re.MULTILINE), done
+    wait_for("all of them to go on", lambda: "answers 2 3 10" in output(), 60)
+
+    # A file that is nowhere in the workspace: its source comes from the process.
+    line = waiting(stack, "Outside.score")
+    assert line["file"] == "/tmp/outside_the_mount.py"
+    said = stack.run("attach", SESSION=str(line["session"])).ok()
+    assert "outside the workspace" in said.stdout + said.stderr, str(said)
+    assert "return secret" in terminal(stack, line, "list", "p secret")
+    wait_for("its end", lambda: "outside 43" in output(), 60)
+
+
+def terminal(stack: Stack, line: dict[str, Any], *typed: str) -> str:
+    """What the terminal debugger says to these lines."""
+    done = subprocess.run(
+        [str(HARNESS), "attach"], input="\n".join([*typed, "quit\n"]), cwd=CLONE, capture_output=True, text=True,
+        timeout=180, check=False, env={**stack.environment(), "SESSION": str(line["session"]), "TUI": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout

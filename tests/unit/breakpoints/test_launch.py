@@ -10,6 +10,7 @@ import pytest
 
 from harness.breakpoints.launch import entry, update, updated
 from harness.breakpoints.model import Paused, Worker
+from harness.breakpoints.show import attachable
 from harness.errors import LaunchFileUnreadable
 
 OURS = [{"name": "Drydock: attach to session 1", "type": "debugpy"}, {"name": "Drydock: attach to session 2"}]
@@ -64,3 +65,18 @@ def test_an_entry_says_where_to_attach() -> None:
     assert made["name"] == "Drydock: attach to session 4, Reward.compute rank 3"
     assert made["connect"] == {"host": "192.0.2.7", "port": 21007}
     assert made["pathMappings"] == [{"localRoot": "${workspaceFolder}", "remoteRoot": "/workspace"}]
+
+
+def test_a_copy_that_ray_made_of_the_working_dir_is_mapped_to_the_workspace() -> None:
+    file = "/tmp/ray/session_1/runtime_resources/working_dir_files/_ray_pkg_1f/rewards/reward.py"
+    made = entry(Paused(4, Worker("192.0.2.7", 9), file=file), remote_root="/workspace")
+    roots = [mapping["remoteRoot"] for mapping in made["pathMappings"]]
+    assert roots == [file.removesuffix("/rewards/reward.py"), "/workspace"]
+
+
+def test_a_file_that_no_editor_can_open_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for file, told in (("/workspace/reward.py", False), ("/opt/outside.py", True)):
+        line = Paused(4, Worker("192.0.2.7", 9, debugger_port=21007), file=file)
+        attachable({**line.as_dict(), "entries": [entry(line, remote_root="/workspace")]}, Path("launch.json"))
+        captured = capsys.readouterr()
+        assert ("outside the workspace" in captured.out + captured.err) == told
