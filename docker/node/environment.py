@@ -10,12 +10,15 @@ user is shown.
 """
 
 import os
+import platform
 import re
 import subprocess
 import sys
 import sysconfig
 
 OLDEST_PYTHON = (3, 10)
+# What wheels of Ray and of the debugging tools are built for nowadays: manylinux_2_28, that is Debian 10 and RHEL 8.
+OLDEST_GLIBC = (2, 28)
 # The first that can ask for a token: without one, whoever reaches the dashboard can run code.
 OLDEST_RAY = (2, 52)
 # Later layers keep exactly these; of the rest they keep what is at least as new as the harness needs.
@@ -45,6 +48,11 @@ def refuse_if_unfit():
     found = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < OLDEST_PYTHON:
         refuse(f"FRAMEWORK's image has Python {found}; 3.10 is the oldest that Drydock and current Ray run on.")
+    library, version = platform.libc_ver()
+    if library != "glibc":
+        refuse("FRAMEWORK's image has another C library than glibc (Alpine?); Ray's wheels need glibc.")
+    if numbers(version)[:2] < OLDEST_GLIBC:
+        refuse(f"FRAMEWORK's image has glibc {version}; 2.28 is the oldest that wheels are built for.")
     if subprocess.call(
         [sys.executable, "-m", "pip", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ):

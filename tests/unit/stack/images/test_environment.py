@@ -57,6 +57,23 @@ def test_what_will_not_do_is_refused_with_the_reason(
     assert capsys.readouterr().out.startswith(f"DRYDOCK-REFUSED: FRAMEWORK's image has {words}")
 
 
+@pytest.mark.parametrize(
+    ("libc", "words"),
+    [(("glibc", "2.17"), "glibc 2.17; 2.28 is the oldest"), (("", ""), "another C library than glibc")],
+)
+def test_an_old_or_another_c_library_is_refused(
+    environment: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    libc: tuple[str, str],
+    words: str,
+) -> None:
+    monkeypatch.setattr(environment.platform, "libc_ver", lambda: libc)
+    with pytest.raises(SystemExit):
+        environment.refuse_if_unfit()
+    assert capsys.readouterr().out.startswith(f"DRYDOCK-REFUSED: FRAMEWORK's image has {words}")
+
+
 @pytest.mark.parametrize("ray", [None, "2.52.0", "2.60.0.dev0"])
 def test_a_new_enough_ray_or_none_will_do(
     environment: ModuleType, monkeypatch: pytest.MonkeyPatch, ray: str | None
