@@ -51,7 +51,7 @@ def stand_in() -> Iterator[BuiltImage]:
             archive.addfile(member, io.BytesIO(text.encode()))
     tar.seek(0)
     image, _ = client.images.build(fileobj=tar, custom_context=True, tag=name, rm=True)
-    yield BuiltImage(name, image.id, fresh=True)
+    yield BuiltImage(name, str(image.id), fresh=True)
     client.images.remove(name, force=True)
 
 

@@ -78,11 +78,15 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     host = f"unix://{folder}/sock"
+    # In a network namespace of its own: a daemon without a bridge removes the machine's docker0, whosever that is, and
+    # the bridges of its networks would outlive it.
     command = [
-        "dockerd", "--host", host, "--data-root", str(folder / "root"), "--exec-root", str(folder / "exec"),
-        "--pidfile", str(folder / "pid"), "--bridge", "none", "--iptables=false",
+        "unshare", "--net", "dockerd", "--host", host, "--pidfile", str(folder / "pid"),
+        "--data-root", str(folder / "root"), "--exec-root", str(folder / "exec"),
+        "--bridge", "none", "--iptables=false",
         "--add-runtime", f"nvidia={programs}/nvidia-container-runtime",
     ]  # fmt: skip
+    had_bridge = _default_bridge()
     environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -91,13 +95,16 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         if process.poll() is not None:
             pytest.skip(f"no second Docker daemon can run here: {(folder / 'log').read_text()[-300:]}")
         yield Daemon(host, folder / "hook.log")
-        # Its bridge would outlive it.
-        docker.DockerClient(base_url=host).networks.prune()
     finally:
         process.terminate()
         process.wait()
+        assert _default_bridge() == had_bridge, "the test's daemon took the machine's docker0"
         for place in (folder / "exec" / "netns").glob("*"):
             subprocess.run(["umount", str(place)], check=False, capture_output=True)
+
+
+def _default_bridge() -> bool:
+    return Path("/sys/class/net/docker0").exists()
 
 
 def _answers(host: str) -> bool:
