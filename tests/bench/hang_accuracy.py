@@ -34,8 +34,8 @@ _BLIND = (
     "",
     "The first run on these programs, before any rule was changed after it: cause 28 of 51, laggards 43 of 51, false",
     "alarms 4 of 12, one certain and wrong. On the ten: cause 2 of 8, laggards 6 of 8, one false alarm of 2, none",
-    "certain and wrong. The rules have learnt from the zoo since, so its figures above say what they know, not how they",
-    "do on the next program; the ten were not learnt from, but some of them profit from what the zoo has taught.",
+    "certain and wrong. The rules have learnt from the zoo since, so its figures above say what they know, not how",
+    "they do on the next program; the ten were not learnt from, but some of them profit from what the zoo has taught.",
 )
 
 

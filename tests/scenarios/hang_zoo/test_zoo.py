@@ -1,0 +1,43 @@
+"""Programs of examples/hangs, run for real: the quick ones in every run, all of them in the full one."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.hang.zoo.program import Program, programs
+from tests.bench.hang_accuracy import ZOO, run_one
+from tests.support.hanging import harness
+from tests.support.torch_python import torch_python
+
+EVERY = [*programs(ZOO), *programs(ZOO / "ten")]
+# In CI's time: one without torch of each kind, and three jobs of ranks.
+QUICK = {"async-event-never-set", "server-blocked-loop", "ok-idle-server", "cleanup", "stopped-rank"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def torch(request: pytest.FixtureRequest) -> None:
+    """Skips where torch can't be had."""
+    torch_python()
+
+
+@pytest.mark.parametrize("program", [one for one in EVERY if one.name in QUICK], ids=lambda one: one.name)
+def test_the_verdict_is_right(program: Program) -> None:
+    live = run_one(program, gap=1.0)
+    assert live.right, str(live.score)
+    assert live.laggards_right, str(live.score)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [one for one in EVERY if one.name not in QUICK], ids=lambda one: one.name)
+def test_no_verdict_is_certain_and_wrong(program: Program) -> None:
+    """How often they are right is measured by `make bench-hang`; this is what may never happen."""
+    live = run_one(program)
+    assert not live.score.certain_and_wrong, str(live.score)
+
+
+def test_a_demo_shows_the_verdict_and_what_is_true(tmp_path: object) -> None:
+    ended = harness(tmp_path, "hang-demo", "--case", "server-blocked-loop").ok()  # type: ignore[arg-type]
+    assert "server-blocked" in ended.stdout
+    assert "What is true: A handler of an asyncio server" in ended.stdout
+    unknown = harness(tmp_path, "hang-demo", "--case", "no-such-program")  # type: ignore[arg-type]
+    assert unknown.code == 2
