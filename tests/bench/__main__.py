@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench import breakpoint_watch, hang_dump, log_points, many_runs, replay, warm_up
+from tests.bench import breakpoint_watch, hang_dump, log_points, many_ranks, many_runs, replay, warm_up
 from tests.bench.timing import machine
 
 
 def main() -> None:
     """Run them one after another."""
     print(machine())
-    met = [replay.run(), warm_up.run(), hang_dump.run(), many_runs.run(), log_points.run(), breakpoint_watch.run()]
+    met = [
+        replay.run(),
+        warm_up.run(),
+        hang_dump.run(),
+        many_runs.run(),
+        log_points.run(),
+        breakpoint_watch.run(),
+        many_ranks.run(),
+    ]
     print(machine())
     sys.exit(0 if all(met) else 1)
 
