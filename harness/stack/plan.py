@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from harness.errors import BadSetting
@@ -12,8 +13,11 @@ from harness.settings import Settings
 from harness.stack.expected import Expected
 from harness.stack.gpu.machine import Gpu, Machine, Way
 from harness.stack.gpu.split import Split, engine_for, split
-from harness.stack.images.catalogue import Catalogue
 from harness.stack.presets import Preset, chosen
+
+if TYPE_CHECKING:
+    # Not at run time: images need Docker's SDK, which isn't where the harness is only a wheel.
+    from harness.stack.images.catalogue import Catalogue
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "0.0.0.0"}
 

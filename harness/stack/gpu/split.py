@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.errors import GpuUnfit
 from harness.settings import Engine, Settings
 from harness.stack.gpu.machine import Machine
-from harness.stack.images.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    # Not at run time: images need Docker's SDK, which isn't where the harness is only a wheel.
+    from harness.stack.images.catalogue import Catalogue
 
 NO_TOOLKIT = (
     "Docker can't hand this machine's NVIDIA GPUs to containers: it has no runtime `nvidia` and no CDI specification."
