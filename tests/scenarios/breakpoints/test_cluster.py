@@ -101,10 +101,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         "WORKSPACE": str(workspace), "PORT": str(free_port()), "DASHBOARD_PORT": str(free_port()),
     }  # fmt: skip
     made = Stack(own_project("breakpoints"), tmp_path_factory.mktemp("stack"), settings)
-    made.run("up").ok()
-    yield made
-    made.run("down").ok()
-    server.kill()
+    try:
+        made.run("up").ok()
+        yield made
+        made.run("down").ok()
+    finally:
+        server.kill()
 
 
 @pytest.fixture
