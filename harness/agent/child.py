@@ -18,6 +18,7 @@ import importlib.metadata
 import inspect
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -282,6 +283,9 @@ def _obey(commands: Iterator[bytes], channel: Channel, running: Running) -> None
             name, _, argument = command.decode().partition(" ")
             if (carry_out := running.commands.get(name)) is not None:
                 carry_out(argument)
+    # The parent has ended us before it closes the pipe, or was killed itself: then nobody else ends what we started.
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
 
 
 def _tell_of_exit(channel: Channel) -> None:
