@@ -80,7 +80,8 @@ class Running:
         # Again and again: what is being forked right now is seen the next time.
         for _ in range(50):
             living = [pid for pid in [*roots, *descendants_of(roots, read_stats())] if _runs(pid)]
-            for pid in reversed(living):
+            # Parents first: a pool starts another worker for one that has ended.
+            for pid in living:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             for process in self._started.values():
