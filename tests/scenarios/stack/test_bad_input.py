@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,7 +59,8 @@ def test_a_port_that_somebody_else_has(fresh: Stack) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_address[1]
-        explained(fresh.run("up", PORT=str(port)), 3, f"PORT={port} is taken by process", "pytest", "make up PORT=")
+        taken = f"PORT={port} is taken by process {os.getpid()} ("
+        explained(fresh.run("up", PORT=str(port)), 3, taken, "make up PORT=")
         server.shutdown()
 
 
