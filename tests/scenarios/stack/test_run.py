@@ -186,7 +186,8 @@ def test_in_the_background_it_returns_at_once_and_is_followed_to_its_end(stack: 
     record = read_run(folder).record
     assert (record.state, record.exit_code) == ("ended", 6)
     assert (folder / "stdout.log").read_text() == "begun\nopened\n"
-    assert not in_dev(stack, gate.name)
+    # Who followed it writes down the end and then ends itself.
+    wait_for("nothing of it to be left", lambda: not in_dev(stack, gate.name))
 
 
 # Two children of its own, one of which doesn't care for Ctrl-C; the number is what they are known by.
