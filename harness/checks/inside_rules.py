@@ -12,7 +12,6 @@ from typing import Any
 
 from harness.checks.findings import Finding, Place
 from harness.checks.gather import Gathered
-from harness.checks.lint.catalogue import is_ignored
 from harness.checks.lint.contract_rules import STATE_ON_SELF
 from harness.checks.lint.loop_rules import BLOCKING_CALL
 from harness.checks.lint.program import Program
@@ -69,7 +68,7 @@ def _is_the_agents(frames: list[dict[str, Any]], program: Program | None) -> boo
     own = [frame for frame in frames if frame["own"]]
     if not own or any("importlib" in frame["file"] for frame in frames):
         return False
-    return program is None or not is_ignored(program, BLOCKING_CALL.code, own[-1]["file"], own[-1]["line"])
+    return program is None or not program.ignores_where(BLOCKING_CALL.code, own[-1]["file"], own[-1]["line"])
 
 
 def _state(changed: list[dict[str, str]], program: Program | None) -> Iterator[Finding]:

@@ -65,6 +65,24 @@ class Program:
         """The module of a file, if it was read."""
         return next((module for module in self.modules.values() if str(module.path) == file), None)
 
+    def ignores_where(self, code: str, file: str, line: int) -> bool:
+        """Whether a comment on the statement that a line is a part of takes a rule out there.
+
+        What runs is at one line of a statement; the comment may stand at another.
+        """
+        module = self.module_at(file)
+        if module is None:
+            return False
+        spans = [(node.lineno, _last_line(node)) for node in ast.walk(module.tree) if isinstance(node, ast.stmt)]
+        inner = max((span for span in spans if span[0] <= line <= span[1]), default=None)
+        return inner is not None and module.ignores(code, *inner)
+
+
+def _last_line(statement: ast.stmt) -> int:
+    """Where a statement ends; one that holds others ends before them."""
+    body: list[ast.stmt] = getattr(statement, "body", [])
+    return max(statement.lineno, body[0].lineno - 1) if body else statement.end_lineno or statement.lineno
+
 
 def read(agent: AgentSource) -> Program | None:
     """Read an agent's file and, from there, all that it imports from its own folders; None where it has no file."""

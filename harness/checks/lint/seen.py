@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import Any
 
 from harness.checks.findings import Finding, Place
 from harness.checks.lint import arguments, history
-from harness.checks.lint.catalogue import is_ignored
 from harness.checks.lint.program import Program
 from harness.checks.lint.rule import Rule
 from harness.openai_api.calls import Call
@@ -60,15 +58,4 @@ def _ignored(program: Program | None, code: str, frame: dict[str, Any] | None) -
     """Whether a comment on the statement that made a call takes a rule out there."""
     if program is None or frame is None:
         return False
-    module = program.module_at(frame["file"])
-    if module is None:
-        return False
-    around = [
-        node
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.stmt) and node.lineno <= frame["line"] <= (node.end_lineno or node.lineno)
-    ]
-    inner = max(around, key=lambda node: node.lineno, default=None)
-    if inner is None:
-        return False
-    return is_ignored(program, code, frame["file"], inner.lineno, inner.end_lineno or inner.lineno)
+    return program.ignores_where(code, frame["file"], frame["line"])

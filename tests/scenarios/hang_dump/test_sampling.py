@@ -179,8 +179,10 @@ def test_a_process_that_runs_is_read_each_time(name: str, job: Job) -> None:
     job.start(name)
     answer = sample(job, samples=2, gap_seconds=1)
     [entry] = answer.processes
-    assert [one.way for one in entry.samples] == ["py-spy", "py-spy"]
-    assert len({one.file for one in entry.samples}) == 2
+    # Who computes is looked at more often than was asked.
+    assert len(entry.samples) >= 2
+    assert {one.way for one in entry.samples} == {"py-spy"}
+    assert len({one.file for one in entry.samples}) == len(entry.samples)
 
 
 # --- py-spy itself is missing, denied, hangs, crashes ---

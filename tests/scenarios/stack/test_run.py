@@ -171,7 +171,7 @@ def test_json_is_one_document_and_the_commands_output_is_kept_beside(run: Run) -
 
 
 def test_in_the_background_it_returns_at_once_and_is_followed_to_its_end(stack: Stack, workspace: Path) -> None:
-    gate = workspace / "gate"
+    gate = workspace / "opened-by-the-test"
     os.mkfifo(gate)
     started = Started(stack, folders(stack))
     ended = stack.run("run", CMD=f"echo begun; read x < {gate.name}; echo $x; exit 6", BACKGROUND="1").ok()

@@ -68,11 +68,17 @@ def test_a_comment_takes_both_out(tmp_path: Path) -> None:
         "    async def run(self, data, **kwargs):\n"
         "        self.turn += 1  # drydock: ignore[state-on-self]\n"
         "        wait()  # drydock: ignore\n"
+        "        wait(\n"
+        "            1,\n"
+        "        )  # drydock: ignore[blocking-call]\n"
+        "        wait()\n"
     )
     source = program.read(locate(f"{file}:A", folders=[tmp_path]))
     changed = ({"name": "turn", "before": "0", "after": "1"},)
     assert inside_rules.judge(seen(stall(1.0, frame("run", 4, file=str(file))), changed=changed), source) == []
-    assert inside_rules.judge(seen(stall(1.0, frame("run", 2, file=str(file)))), source) != []
+    assert inside_rules.judge(seen(stall(1.0, frame("run", 5, file=str(file)))), source) == []
+    for line in (2, 8):
+        assert inside_rules.judge(seen(stall(1.0, frame("run", line, file=str(file)))), source) != []
 
 
 def test_a_run_that_said_nothing_of_it_is_judged_for_nothing() -> None:
