@@ -156,6 +156,28 @@ def attached(line: dict[str, Any], *points: Breakpoint) -> Session:
     return session
 
 
+CLIENT = """
+import sys
+from harness.dap.model import Breakpoint
+from harness.dap.session import Session
+
+host, port, file, line, condition = sys.argv[1:]
+with Session.connect(host, int(port)) as session:
+    session.attach(breakpoints=[Breakpoint(file, int(line), condition=condition)], timeout=60)
+    frame = session.stack(session.wait_for_stop(timeout=60).thread)[0]
+    print(frame.name)
+    print(any(variable.name == "reward" for variable in session.variables(frame.id)))
+    print(session.evaluate(condition, frame.id))
+"""
+
+
+def from_dev(stack: Stack, line: dict[str, Any], at: str, condition: str) -> str:
+    """What a client of the protocol says that runs in `dev`."""
+    where = (line["debugger"]["host"], str(line["debugger"]["port"]))
+    file = "/workspace/debugging/reward_prompt.py"
+    return stack.execute("dev", "python", "-c", CLIENT, *where, file, at, condition)
+
+
 def test_actors_on_other_nodes_async_ones_and_the_driver(
     stack: Stack, program: Callable[[str], Callable[[], str]]
 ) -> None:
@@ -209,6 +231,8 @@ def test_rewards_that_are_wrong_because_of_the_prompt(
         stop = session.wait_for_stop(timeout=60)
         frame = session.stack(stop.thread)[0]
         assert session.evaluate("prompt.endswith('<|endoftext|>')", frame.id) == "True"
+    # The same from a terminal in `dev`, which reaches a node's workers as well.
+    assert from_dev(stack, entry, str(at), "reward < -0.5").split() == ["compute", "True", "True"]
     launch = Path(stack.settings["WORKSPACE"]) / ".vscode" / "launch.json"
     assert entry["entries"][0] in json.loads(without_comments(launch.read_text()))["configurations"]
 

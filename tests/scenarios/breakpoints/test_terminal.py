@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.scenarios.breakpoints.conftest import PROGRAM, Program
-from tests.support.harness import CLONE, HARNESS
+from tests.support.harness import CLONE, HARNESS, wait_for
 
 LINE = next(number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if "return reward" in text)
 
@@ -109,6 +110,45 @@ def test_ctrl_c_while_it_runs_comes_back_to_the_prompt(terminal: Terminal, progr
     os.write(terminal.master, b"\x04")
     assert terminal.process.wait(30) == 0
     program.goes_on()
+
+
+def test_in_tmux_as_a_person_types(program: Program) -> None:
+    if not shutil.which("tmux"):
+        pytest.skip("there is no tmux")
+    tmux = ["tmux", "-L", f"drydock-{os.getpid()}", "-f", "/dev/null"]
+
+    def seen() -> str:
+        return subprocess.run([*tmux, "capture-pane", "-pJ"], capture_output=True, text=True, check=True).stdout
+
+    def wait(words: str) -> None:
+        def there() -> bool:
+            return words in seen() and bool(re.search(r"\n\(\d+(?: runs)?\) *$", seen().rstrip()))
+
+        wait_for(f"{words!r} and a prompt", there)
+
+    def type_(*keys: str) -> None:
+        subprocess.run([*tmux, "send-keys", *keys], check=True)
+
+    command = f"RAY_API_SERVER_ADDRESS=http://127.0.0.1:9 {HARNESS} attach --pid {program.pid} --tui"
+    subprocess.run([*tmux, "new-session", "-d", "-x", "140", "-y", "50", "-c", str(CLONE), command], check=True)
+    try:
+        wait("`pause` stops it")
+        type_("pause", "Enter")
+        wait("->")
+        type_(f"break {PROGRAM}:{LINE} if step % 5 == 3", "Enter")
+        wait("step % 5 == 3")
+        type_("continue", "Enter")
+        wait("return reward")
+        type_("p reward * 100", "Enter")
+        wait("-150.0")
+        type_("clear", "Enter", "continue", "Enter")
+        program.goes_on()
+        type_("C-c")
+        type_("quit", "Enter")
+        program.goes_on()
+        wait_for("the end", lambda: subprocess.run([*tmux, "ls"], capture_output=True, check=False).returncode != 0)
+    finally:
+        subprocess.run([*tmux, "kill-server"], capture_output=True, check=False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
