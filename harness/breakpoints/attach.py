@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import FrameType
 from typing import Any
 
 from harness.breakpoints import ask, inject, launch, show
@@ -17,6 +13,7 @@ from harness.breakpoints.terminal.held import Held
 from harness.breakpoints.terminal.prompt import Prompt
 from harness.dap.session import Session
 from harness.errors import DebuggerBusy, DebuggerGone, DebuggerSilent
+from harness.processes.leaving import leaving_on_signals
 
 FIRST_STOP_SECONDS = 10.0
 OTHER_STOPS_SECONDS = 2.0
@@ -95,7 +92,7 @@ def _wait_for_others(session: Session, threads: int) -> None:
 
 def terminal(line: Paused, others: Callable[[int], Paused]) -> None:
     """Debug in the terminal until the person leaves; every process goes on then, whatever the reason for leaving."""
-    with _leaving_on_signals():
+    with leaving_on_signals():
         first = held(line)
         show.delays(line.delays)
         sessions = [first]
@@ -111,20 +108,3 @@ def terminal(line: Paused, others: Callable[[int], Paused]) -> None:
         finally:
             for one in everything:
                 one.session.detach()
-
-
-@contextmanager
-def _leaving_on_signals() -> Iterator[None]:
-    """While this lasts, a hang-up or SIGTERM ends us by an exception, so that nobody stays paused."""
-
-    def leave(number: int, _: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    before: dict[int, Any] = {}
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        before[number] = signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for known, handler in before.items():
-            signal.signal(known, handler)

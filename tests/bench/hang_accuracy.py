@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import DrydockError
+from harness.errors import DrydockError, LibraryMissing
 from harness.hang.collect import collect
 from harness.hang.decide import diagnose
 from harness.hang.ways import here
@@ -66,6 +66,9 @@ def run_one(program: Program, gap: float = 2.0) -> Live:
     with running(program, python_with(program.needs), blind=True) as one:
         started = time.monotonic()
         collected = collect(here.find(), SampleRequest(pids=one.pids, gap_seconds=gap))
+        if not collected.dumps and program.state != "done":
+            # A verdict on nothing would be scored as if the rules were wrong.
+            raise LibraryMissing("no stack was taken: is py-spy in this interpreter's environment?", mend="make venv")
         verdict = diagnose(collected.dump)
         seconds = time.monotonic() - started
         verdict.laggards = judge.laggards(verdict, collected.manifest.processes, one.names, program)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from harness.errors import DrydockError
 from harness.hang.zoo.program import Program
+from harness.processes.leaving import end_with_parent, leaving_on_signals
 from harness.processes.stat import parse_stat
 from harness.processes.tree import descendants_of, read_stats
 
@@ -115,6 +116,7 @@ class Running:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=end_with_parent,
             )
 
     def _place(self, rank: int) -> dict[str, str]:
@@ -192,9 +194,10 @@ def running(program: Program, python: str, *, blind: bool = False, keep_logs: Pa
     folder = Path(tempfile.mkdtemp(prefix="hang-"))
     one = Running(program, python, folder, blind)
     try:
-        one.start()
-        one.wait_for_hang()
-        yield one
+        with leaving_on_signals():
+            one.start()
+            one.wait_for_hang()
+            yield one
     finally:
         one.end()
         if keep_logs is not None:

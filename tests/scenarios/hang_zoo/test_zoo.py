@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
 import pytest
 
 from harness.hang.zoo.program import Program, programs
 from tests.bench.hang_accuracy import ZOO, run_one
 from tests.support.hanging import harness
+from tests.support.harness import CLONE, HARNESS, wait_for
 from tests.support.torch_python import torch_python
 
 EVERY = [*programs(ZOO), *programs(ZOO / "ten")]
@@ -41,3 +49,26 @@ def test_a_demo_shows_the_verdict_and_what_is_true(tmp_path: object) -> None:
     assert "What is true: A handler of an asyncio server" in ended.stdout
     unknown = harness(tmp_path, "hang-demo", "--case", "no-such-program")  # type: ignore[arg-type]
     assert unknown.code == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_however_a_demo_ends_its_programs_end_with_it(tmp_path: Path, number: signal.Signals) -> None:
+    command = subprocess.Popen(
+        [str(HARNESS), "hang-demo", "--case", "ok-idle-server", "--gap", "600"],
+        cwd=CLONE, env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    wait_for("its program", lambda: of_folder(tmp_path))
+    command.send_signal(number)
+    command.wait(60)
+    wait_for("nothing of it to be left", lambda: not of_folder(tmp_path))
+
+
+def of_folder(folder: Path) -> list[int]:
+    """Processes whose program was given a place below a folder."""
+    mark = f"HANG_FOLDER={folder}/".encode()
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(OSError):
+            if mark in Path(f"/proc/{process.pid}/environ").read_bytes():
+                found.append(process.pid)
+    return found
