@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import signal
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -15,15 +14,23 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
 
+def _ended_by(number: int) -> BaseException:
+    return SystemExit(128 + number)
+
+
 @contextlib.contextmanager
-def leaving_on_signals() -> Iterator[None]:
-    """While this lasts, a hang-up or SIGTERM ends us by ``SystemExit``, so that things can be put right first."""
+def leaving_on_signals(reason: Callable[[int], BaseException] = _ended_by) -> Iterator[None]:
+    """While this lasts, a hang-up or SIGTERM ends us by an exception, so that things can be put right first.
+
+    Args:
+        reason: the exception for a signal's number; by default the exit code that a shell would give.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may say what a signal does
         return
 
     def leave(number: int, _: FrameType | None) -> None:
-        sys.exit(128 + number)
+        raise reason(number)
 
     before: dict[int, Any] = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:

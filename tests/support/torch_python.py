@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import os
 
-import pytest
-
-from harness.errors import LibraryMissing
-from harness.hang.zoo.interpreter import VARIABLE, locked
+from harness.hang.zoo.interpreter import VARIABLE
+from tests.support.locked_python import locked_python
 
 
 def torch_python() -> str:
     """The interpreter; the test is skipped where torch can't be had."""
-    try:
-        return os.environ.get(VARIABLE) or locked("torch")
-    except LibraryMissing as error:
-        pytest.skip(str(error))
+    return os.environ.get(VARIABLE) or str(locked_python("torch"))

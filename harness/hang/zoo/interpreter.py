@@ -63,7 +63,8 @@ def _make(folder: Path, locks: Sequence[Path]) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     done = subprocess.run(
         [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet", "--no-compile",
-         "--require-hashes", *(f"--requirement={lock}" for lock in locks)],
+         # A lock is whole, and some leave out on purpose what a package would pull in.
+         "--no-deps", "--require-hashes", *(f"--requirement={lock}" for lock in locks)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:

@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, TextIO
 import psutil
 
 from harness import console, docker_engine
+from harness.processes.leaving import leaving_on_signals
 from harness.settings import Settings
 from harness.stack.images import context, failures, ledger
 from harness.stack.images.context import Entry
@@ -99,7 +99,11 @@ def build(
     with _folders(log_file.parent) as (files, secrets):
         context.stage([*recipe.entries, *recipe.uncounted], wheels, files)
         command = _command(recipe, settings, host, reference, files, _write_secrets(host, secrets))
-        with _told_to_stop(), console.step(title) as step, ledger.recording(client, settings, recipe.kind) as record:
+        with (
+            leaving_on_signals(lambda _: KeyboardInterrupt()),
+            console.step(title) as step,
+            ledger.recording(client, settings, recipe.kind) as record,
+        ):
             log = _run(command, host, log_file, step, record)
             if log is not None:
                 raise failures.explain(recipe.kind, log.lines, str(log_file))
@@ -182,24 +186,6 @@ def _remove_left_over(folder: Path, prefix: str) -> None:
         number = path.name.removeprefix(prefix).partition("-")[0]
         if number.isdigit() and not psutil.pid_exists(int(number)):
             shutil.rmtree(path, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _told_to_stop() -> Iterator[None]:
-    """Take a SIGTERM and a closed terminal like Ctrl-C, or the build would go on without us."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _write_secrets(host: HostConfig, folder: Path) -> dict[str, Path]:
