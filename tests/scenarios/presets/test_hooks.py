@@ -90,11 +90,11 @@ stuck()
 def test_a_forked_child_has_its_own(start: Start) -> None:
     program = """
 import os, time
-def child(): time.sleep(1000)
-pid = os.fork()
-if pid == 0: child()
-open("child", "w").write(str(pid))
-print("ready", flush=True)
+def child():
+    open("child", "w").write(str(os.getpid()))
+    print("ready", flush=True)  # the child's line, for it gets its own file only some time after the fork
+    time.sleep(1000)
+if os.fork() == 0: child()
 time.sleep(1000)
 """
     process = start("faulthandler", program)
