@@ -71,7 +71,7 @@ def wanted_images(catalogue: Catalogue, settings: Settings) -> list[str]:
     """
     named = set(catalogue.pulled) | set(catalogue.lock.entries)
     if settings.framework:
-        image = catalogue.framework_image(settings.framework)
+        image = catalogue.framework_image(settings.framework, settings.engine)
         refuse_floating(image)
         named.add(tagged(image))
     return sorted(named)

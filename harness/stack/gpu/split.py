@@ -56,8 +56,7 @@ def engine_for(settings: Settings, machine: Machine, catalogue: Catalogue) -> En
         return settings.engine
     if not machine.gpus or not machine.way or settings.gpus_inference.strip() == "none":
         return settings.engine
-    known = catalogue.frameworks.get((settings.framework or "").lower())
-    return "vllm" if known and known.engine == "vllm" else "sglang"
+    return "vllm" if next(iter(catalogue.pairs(settings.framework)), "sglang") == "vllm" else "sglang"
 
 
 def split(settings: Settings, machine: Machine, engine: Engine) -> Split:

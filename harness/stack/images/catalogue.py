@@ -48,18 +48,15 @@ class ImageSpec:
 
 
 @dataclass(frozen=True)
-class FrameworkSpec:
-    """A framework's own image, and the pair that it is built for.
+class Pair:
+    """A framework's own image, and the engine's that it is built for.
 
     Attributes:
         image: for ``dev`` and the Ray nodes, by tag.
-        engine: the engine that it calls.
-        engine_image: that engine's image, by tag.
+        engine_image: the engine's image, by tag.
     """
 
-    name: str
     image: str
-    engine: str
     engine_image: str
 
 
@@ -70,7 +67,7 @@ class Catalogue:
     Attributes:
         images: those that we build, by kind.
         engines: images of engines on a GPU, by engine and tag.
-        frameworks: by what ``FRAMEWORK=`` names them.
+        frameworks: by what ``FRAMEWORK=`` names them, their pairs by engine; the first is the framework's own choice.
         lock: the digests of all that is pulled.
     """
 
@@ -78,24 +75,32 @@ class Catalogue:
     base: BaseSpec
     images: dict[str, ImageSpec]
     engines: dict[str, str] = field(default_factory=dict)
-    frameworks: dict[str, FrameworkSpec] = field(default_factory=dict)
+    frameworks: dict[str, dict[str, Pair]] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
     @property
     def pulled(self) -> list[str]:
         """Every image that may be pulled, by tag."""
-        named = [one for spec in self.frameworks.values() for one in (spec.image, spec.engine_image)]
+        pairs = [pair for known in self.frameworks.values() for pair in known.values()]
+        named = [image for pair in pairs for image in (pair.image, pair.engine_image)]
         return sorted({self.base.image.partition("@")[0], *self.engines.values(), *named})
 
-    def framework_image(self, framework: str) -> str:
-        """The image that ``FRAMEWORK=`` means: of a framework that is known by name, or the image itself."""
-        known = self.frameworks.get(framework.lower())
-        return known.image if known else framework
+    def pairs(self, framework: str | None) -> dict[str, Pair]:
+        """A known framework's pairs by engine; empty for any other image."""
+        return self.frameworks.get((framework or "").lower(), {})
+
+    def framework_image(self, framework: str, engine: str) -> str:
+        """The image that ``FRAMEWORK=`` means: of a framework that is known by name, or the image itself.
+
+        With an engine that the framework has no image for, it is that of the framework's own choice.
+        """
+        pairs = self.pairs(framework)
+        return (pairs.get(engine) or next(iter(pairs.values()))).image if pairs else framework
 
     def engine_image(self, engine: str, framework: str | None) -> str:
         """The image of an engine on a GPU; the framework's own pair goes first."""
-        known = self.frameworks.get((framework or "").lower())
-        return known.engine_image if known and known.engine == engine else self.engines[engine]
+        pair = self.pairs(framework).get(engine)
+        return pair.engine_image if pair else self.engines[engine]
 
 
 def load_catalogue(root: Path | None = None) -> Catalogue:
@@ -123,7 +128,7 @@ def load_catalogue(root: Path | None = None) -> Catalogue:
         },
         engines={name: entry["image"] for name, entry in raw.get("engines", {}).items()},
         frameworks={
-            name: FrameworkSpec(name, entry["image"], entry["engine"], entry["engine_image"])
+            name: {engine: Pair(**pair) for engine, pair in entry.items() if engine != "why"}
             for name, entry in raw.get("frameworks", {}).items()
         },
         lock=lock,

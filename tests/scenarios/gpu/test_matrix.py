@@ -39,7 +39,7 @@ def rendered(count: int, engine: str, framework: str, folder: Path) -> dict[str,
     ground = CATALOGUE.engine_image(plan.settings.engine, framework) if plan.gpus.inference else "the base"
     images = {
         "engine": f"{plan.settings.engine} on {CATALOGUE.lock.pinned(ground).replace('@sha256', ' @sha256')[:80]}",
-        "dev and Ray nodes": CATALOGUE.framework_image(framework) if framework else "the base",
+        "dev and Ray nodes": CATALOGUE.framework_image(framework, plan.settings.engine) if framework else "the base",
         "who": plan.gpus.why or "no GPU",
     }
     if framework:

@@ -95,8 +95,11 @@ def test_the_engine_that_follows_is_known_to_be_nobodys_wish(tmp_path: Path) -> 
 
 
 def test_a_framework_brings_its_own_pair() -> None:
-    for name, known in CATALOGUE.frameworks.items():
-        assert CATALOGUE.engine_image(known.engine, name) == known.engine_image
-        assert CATALOGUE.framework_image(name.upper()) == known.image
-    assert CATALOGUE.engine_image("vllm", "verl") == CATALOGUE.engines["vllm"]
-    assert CATALOGUE.framework_image("own/image:1") == "own/image:1"
+    for name, pairs in CATALOGUE.frameworks.items():
+        for engine, pair in pairs.items():
+            assert CATALOGUE.engine_image(engine, name) == pair.engine_image
+            assert CATALOGUE.framework_image(name.upper(), engine) == pair.image
+        own_choice = next(iter(pairs.values()))
+        assert CATALOGUE.framework_image(name, "llamacpp") == own_choice.image
+    assert CATALOGUE.engine_image("vllm", "slime") == CATALOGUE.engines["vllm"]
+    assert CATALOGUE.framework_image("own/image:1", "vllm") == "own/image:1"
