@@ -17,7 +17,7 @@ from harness.hang.show import show
 from harness.hang.ways import here
 from harness.hang.zoo import judge
 from harness.hang.zoo.interpreter import python_with
-from harness.hang.zoo.program import Program, programs
+from harness.hang.zoo.program import APART, Program, programs
 from harness.hang.zoo.run import running
 from harness.places import home
 from harness.processes.sampling.model import SampleRequest
@@ -71,7 +71,7 @@ def command(**flags: Any) -> None:
 
 def _named(case: str, folder: Path) -> Program:
     wanted = case.replace("_", "-").removesuffix(".py")
-    every = {program.name: program for program in [*programs(folder), *programs(folder / "ten")]}
+    every = {program.name: program for each in (folder, *(folder / name for name in APART)) for program in programs(each)}
     if wanted not in every:
         raise UsageError(
             f"CASE={case} is no program of examples/hangs.",

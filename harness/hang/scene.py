@@ -24,6 +24,8 @@ _FILE_LOCK_CHANNELS = re.compile(r"flock|locks_lock|posix_lock|fcntl_setlk")
 _WORKING = re.compile(
     r"train|fit|rollout|step|evaluat|generat|collect|agent|episode|sample|workflow|batch|solve|run_async", re.IGNORECASE
 )
+# Work of which one round after the other is what a healthy program looks like.
+LONG_WORK = frozenset({"loading", "compile", "import", "checkpoint", "offload", "data"})
 _REWARDING = re.compile(r"reward|verif|grader|judge|sandbox|toolworker", re.IGNORECASE)
 
 
@@ -99,6 +101,11 @@ class Group:
             or self.moves_bytes
             or (self.role == "server" and bool(self.busy) and not self.idle)
         )
+
+    @property
+    def gets_on(self) -> bool:
+        """Whether they work at something long: they have moved, or go round in what is known to have many rounds."""
+        return self.moved or (self.progress == "looping" and bool(self.phases & LONG_WORK))
 
     @property
     def idle(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness.hang import waits
 from harness.hang.model import Process, Sample, Thread, Threads
-from harness.hang.waits import COMMUNICATION, IDLE, RUNNING, Wait
+from harness.hang.waits import COMMUNICATION, EXECUTOR, IDLE, RUNNING, Wait
 
 Progress = Literal["", "moved", "looping", "still"]
 
@@ -19,6 +19,7 @@ _IMPORTANCE: dict[str, float] = dict.fromkeys(COMMUNICATION, 10.0) | {
     "rollout": 8, "engine-reply": 8, "http": 7, "engine-idle": 5, "engine-poll": 5, "loader-idle": 5,
     "serve": 4, "launcher": 4, "loop": 4, "ray-idle": 3, "capacity": 2, "pool-idle": 0, "pool-helper": 0,
 }  # fmt: skip
+_WAITS_FOR_A_TASK = frozenset({"future", "lock", "queue", "join", "loop"})
 _BUSY_CPU, _BUSY_CPU_CROWDED = 0.5, 0.1
 _WAKING_SWITCHES, _WAKING_CPU = 2.0, 0.02
 _BUSY_BYTES = 1_000_000
@@ -63,6 +64,10 @@ def of_threads(threads: Threads) -> Standing | None:
         return None
     useful = [thread for thread in threads if not waits.is_helper(thread)] or list(threads)
     deciding = max(useful, key=_importance)
+    if waits.read_stack(deciding.stack).kind in _WAITS_FOR_A_TASK:
+        # Who waits for a task that another thread does stands where that one stands.
+        tasks = [thread for thread in useful if _does_a_task(thread)]
+        deciding = max(tasks, key=_importance, default=deciding)
     holder = next(
         (
             thread
@@ -77,6 +82,14 @@ def of_threads(threads: Threads) -> Standing | None:
         others=tuple(waits.read_stack(thread.stack) for thread in useful if thread is not deciding),
         gil_holder=holder,
     )
+
+
+def _does_a_task(thread: Thread) -> bool:
+    """Whether it is an executor's thread in the middle of a task that doesn't itself wait for another thread."""
+    if not any(frame.function == "_worker" and frame.file == EXECUTOR for frame in thread.stack.frames):
+        return False
+    wait = waits.read_stack(thread.stack)
+    return bool(wait.own) and wait.kind not in _WAITS_FOR_A_TASK | {"pool-idle"}
 
 
 def _importance(thread: Thread) -> float:

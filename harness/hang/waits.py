@@ -38,6 +38,7 @@ IDLE = frozenset(
     {"ray-idle", "serve", "engine-idle", "engine-poll", "loader-idle", "pool-idle", "pool-helper", "launcher"}
 )
 RUNNING = "running"
+EXECUTOR = "concurrent/futures/thread.py"
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,9 @@ def is_helper(thread: Thread) -> bool:
         return False
     if any(_is_helper_call(frame) for frame in thread.stack.frames):
         return True
+    # An executor's thread is a helper as long as it has no task.
+    if any(frame.function == "_worker" and frame.file == EXECUTOR for frame in thread.stack.frames):
+        return read_stack(thread.stack).kind == "pool-idle"
     named = any(pattern is not None and pattern.match(thread.name) for pattern in _table().helper_names)
     return (
         named

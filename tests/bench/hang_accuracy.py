@@ -101,13 +101,13 @@ def run_all(folder: Path, only: set[str]) -> list[Live]:
 
 def main(only: set[str]) -> int:
     """Run everything, print it, and write the page; returns the exit code."""
-    zoo, ten = run_all(ZOO, only), run_all(ZOO / "ten", only)
+    zoo, ten, issues = (run_all(folder, only) for folder in (ZOO, ZOO / "ten", ZOO / "from_issues"))
     if only:
-        return 0 if all(live.right and live.laggards_right for live in [*zoo, *ten]) else 1
-    lines = _page(zoo, ten)
+        return 0 if all(live.right and live.laggards_right for live in [*zoo, *ten, *issues]) else 1
+    lines = _page(zoo, ten, issues)
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"written: {PAGE.relative_to(CLONE)}")
-    return 0 if _goals_met(zoo, ten) else 1
+    return 0 if _goals_met(zoo, [*ten, *issues]) else 1
 
 
 def _goals_met(zoo: list[Live], ten: list[Live]) -> bool:
@@ -141,7 +141,7 @@ def _live_row(name: str, listed: list[Live]) -> str:
     )  # fmt: skip
 
 
-def _page(zoo: list[Live], ten: list[Live]) -> list[str]:
+def _page(zoo: list[Live], ten: list[Live], issues: list[Live]) -> list[str]:
     kept = {name: [score for score in scores(name) if score.case.known] for name in RECORDED}
     lines = [
         "# How often the verdict is right",
@@ -160,18 +160,20 @@ def _page(zoo: list[Live], ten: list[Live]) -> list[str]:
     ]
     if ten:
         lines.append(_live_row("ten by somebody who knew no rule", ten))
+    if issues:
+        lines.append(_live_row("ten after public issues", issues))
     for name, listed in kept.items():
         if listed:
             hung = [score for score in listed if score.case.state == "hung"]
             right, named = sum(s.cause_right for s in hung), sum(s.laggards_right for s in hung)
             lines.append(_row(f"`{name}`", listed, right, named, ""))
     lines += ["", *_BLIND]
-    everything = [live.score for live in [*zoo, *ten]]
+    lives = [*zoo, *ten, *issues]
     lines += ["", "## What it still gets wrong", ""]
-    wrong = [live for live in [*zoo, *ten] if not live.right or not live.laggards_right]
+    wrong = [live for live in lives if not live.right or not live.laggards_right]
     lines += [f"- `{live.score}`" for live in wrong] or ["Nothing, this time."]
     lines += ["", "## What was said of what", "", "True cause, how often, what was said:", "", "```"]
-    lines += [table(everything).rstrip(), "```"]
+    lines += [table(live.score for live in lives).rstrip(), "```"]
     return lines
 
 

@@ -22,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     pipeline.point_to_point,
     late.straggler,
     late.caught,
+    late.died_unseen,
     late.back_home,
     late.python_loop,
     late.compiling,

@@ -20,14 +20,19 @@ def user_code(scene: Scene) -> Iterable[Finding]:
         if group.kind in COMMUNICATION or group.idle or group.halted or group.on_file_lock:
             continue
         if "user-code" in group.phases:
-            yield _in_user_code(scene, group)
+            started = [child for child in scene.children_of([group]) if not child.idle]
+            yield _in_user_code(scene, group, started if group.kind == "subprocess" else [])
         elif group.kind == "subprocess" and group.role != "launcher" and not group.moved:
             # A rank may have any program do something for it; what it starts elsewhere is mostly an agent's tool.
             score = 0.45 if group.role == "rank" else 0.55
             yield Finding("user-code", score, named([group]), [f"{say(group)}: for a program that it has started."])
 
 
-def _in_user_code(scene: Scene, group: Group) -> Finding:
+def _in_user_code(scene: Scene, group: Group, started: list[Group]) -> Finding:
+    """
+    Args:
+        started: programs of the dump that this code has started and waits for.
+    """
     waiting = [other for other in scene.groups if other.kind in _ASKING or other in scene.joined]
     idle = [other for other in scene.peers if other.idle]
     evidence = [f"{say(group)}: a reward, verifier or tool."]
@@ -35,11 +40,14 @@ def _in_user_code(scene: Scene, group: Group) -> Finding:
         evidence.append(f"Waiting: {say(waiting)}.")
     elif idle:
         evidence.append(f"Nothing to do meanwhile: {say(idle)}.")
-    if group.moved:
-        return Finding("user-code", 0.82, named([group]), [*evidence, "The second sample differs: it gets on."], "slow")
-    stuck = bool(group.progress) and bool(group.busy)
+    who = named(started) or named([group])
+    if started:
+        evidence.append(f"What it waits for: {say(started)}.")
+    if group.moved or any(child.moved for child in started):
+        return Finding("user-code", 0.82, who, [*evidence, "The second sample differs: it gets on."], "slow")
+    stuck = bool(group.progress) and any(one.busy for one in [group, *started])
     score = 0.88 if stuck else 0.8 if group.standing.active or group.busy else 0.7
-    return Finding("user-code", score, named([group]), evidence)
+    return Finding("user-code", score, who, evidence)
 
 
 def device(scene: Scene) -> Iterable[Finding]:
@@ -110,6 +118,13 @@ def lock_file(scene: Scene) -> Iterable[Finding]:
     yield Finding("stale-lock", 0.87, [] if everybody else named(waiting), [*evidence, nobody])
 
 
+def _replaces_another(worker: Group) -> bool:
+    """Whether the thread that looks after a pool has forked it, rather than whoever made the pool."""
+    return any(
+        frame.function == "_handle_workers" and frame.file == "multiprocessing/pool.py" for frame in worker.wait.clean
+    )
+
+
 def data_workers(scene: Scene) -> Iterable[Finding]:
     """A process waits for its data workers."""
     for group in scene.having("dataloader", "mp-queue", "pipe"):
@@ -138,6 +153,10 @@ def data_workers(scene: Scene) -> Iterable[Finding]:
                 score = 0.6  # a pool of verifiers: what they do is to be named, not that they are a pool
             elif group.kind == "mp-queue" and not stuck:
                 # A pool starts another worker for one that was killed, and nobody does its task again.
-                yield Finding("dead-peer", 0.74, who, evidence)
+                replacing = [child for child in children if _replaces_another(child)]
+                if replacing:
+                    evidence.append(f"{names(ids(replacing))}: the pool has started it for a worker that has ended.")
+                lost = named([group]) if group.role == "rank" else []
+                yield Finding("dead-peer", 0.86 if replacing else 0.74, lost, evidence)
                 score = 0.55
             yield Finding("data-worker", score, who, evidence)

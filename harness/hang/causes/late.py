@@ -77,6 +77,24 @@ def caught(scene: Scene) -> Iterable[Finding]:
         yield Finding("exception-swallowed", 0.84, named(late), evidence)
 
 
+_WAITS_INSIDE = frozenset({"queue", "lock", "future", "join", "loop"})
+
+
+def died_unseen(scene: Scene) -> Iterable[Finding]:
+    """A thread of the process, or a task, has ended by an exception; what is left waits inside the process."""
+    for group in scene.groups:
+        if group.kind not in _WAITS_INSIDE or group.idle or group.moved or group.halted:
+            continue
+        logs = {name for process in group.members for name in process.logs}
+        ended = [hint for hint in scene.hints("thread-died", "task-died") if hint.source in logs]
+        if not ended:
+            continue
+        raised = logged(hint for hint in scene.hints("traceback") if hint.source in logs)
+        # An event loop goes on without a task; a thread that makes what the main thread waits for is missed.
+        score = 0.84 if any(hint.kind == "thread-died" for hint in ended) and group.kind != "loop" else 0.66
+        yield Finding("exception-swallowed", score, named([group]), [f"{say(group)}.", *logged(ended, most=1), *raised])
+
+
 def back_home(scene: Scene) -> Iterable[Finding]:
     """One rank is back in its actor's loop while its like are in a collective."""
     home = [group for group in scene.off if group.kind == "ray-idle"]

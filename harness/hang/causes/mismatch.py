@@ -104,6 +104,8 @@ def _uneven(meeting: _Meeting, mismatch: float) -> Iterable[Finding]:
         done = f"{names(ids(final))} may be done with the loop."
         alone = named(final) if all(group.kind in P2P for group in unfinished) else []
         score = 0.7 - meeting.lessened / 2
+        if len({group.wait.spot for group in unfinished}) > 1:
+            score -= 0.15  # a loop that some have left doesn't say why the others in it don't meet
         yield Finding("uneven-steps", score, named(odd) or alone, [*meeting.evidence, done])
     elif odd:
         yield Finding("uneven-steps", 0.5, named(odd), meeting.evidence)
@@ -130,8 +132,19 @@ def _cross_group(scene: Scene, meeting: _Meeting, mismatch: float) -> Iterable[F
     if foreign and meeting.odd:
         outside = f"And outside the ranks: {say(foreign)}."
         yield Finding("cross-group", 0.8 - meeting.lessened, named(meeting.odd), [*meeting.evidence, outside])
+    elif len({group.wait.spot for group in meeting.everyone}) > 2 and (handing := _handing_over(meeting)):
+        # Weights go in a group of their own. Two calls are one mistake in one group; three are a chain of waits.
+        others = [group for group in meeting.everyone if group not in handing]
+        apart = f"Handing weights over: {say(handing)}. Elsewhere: {say(others)}."
+        yield Finding("cross-group", mismatch + 0.02, [], [*meeting.evidence, apart])
     elif len(meeting.operations) == 1 and not any("step-layer" in group.phases for group in meeting.everyone):
         yield Finding("cross-group", mismatch - 0.06, [], meeting.evidence)
+
+
+def _handing_over(meeting: _Meeting) -> list[Group]:
+    """Some that hand weights over while others don't."""
+    handing = [group for group in meeting.everyone if "weight-sync" in group.phases]
+    return handing if len(handing) < len(meeting.everyone) else []
 
 
 def lone_collective(scene: Scene) -> Iterable[Finding]:

@@ -150,7 +150,11 @@ def init(scene: Scene) -> Iterable[Finding]:
     if absent:
         yield Finding("init", 0.75, absent, [*evidence, f"Not there: {names(absent)}."])
     elif late:
-        yield Finding("init", 0.6 if at_run_time else 0.87, named(late), [*evidence, f"Not there yet: {say(late)}."])
+        slow = all(group.gets_on for group in late)
+        yield Finding(
+            "init", 0.6 if at_run_time else 0.87, named(late), [*evidence, f"Not there yet: {say(late)}."],
+            "slow" if slow else "hung",
+        )  # fmt: skip
     else:
         everybody = "All that were dumped are there: is WORLD_SIZE, MASTER_ADDR or MASTER_PORT another on some rank?"
         yield Finding("init", 0.6 if at_run_time else 0.7, [], [*evidence, everybody])

@@ -37,6 +37,9 @@ def server(scene: Scene) -> Iterable[Finding]:
         front = [group for group in servers if group.kind in ("loop", "serve")] or servers
         paused = f"The server has nothing to do: {say(servers)}. A paused server looks the same."
         yield Finding("server-blocked", 0.62, named(front), [f"{say(clients)}.", paused])
+    elif not servers and clients and (listening := [g for g in scene.having("loop") if g.listens]):
+        paused = f"It listens and has nothing to do: {say(listening)}. A paused server looks the same."
+        yield Finding("server-blocked", 0.62, named(listening), [f"{say(clients)}.", paused])
     elif not servers and (callers := scene.having("http")):
         outside = f"{say(callers)}, for an answer from outside the dump."
         yield Finding("server-blocked", 0.57, named(callers) if scene.joined else [], [outside])

@@ -30,6 +30,8 @@ _PATTERNS: list[tuple[str, str, re.Pattern[str]]] = [
             "fingerprint",
             r"Detected mismatch between collectives on ranks.*?Rank (?P<rank>\d+) is running",
         ),
+        ("Exception in thread", "thread-died", r"^\s*Exception in thread (?P<name>.+?):?\s*$"),
+        ("never retrieved", "task-died", r"(?:Task|Future) exception was never retrieved"),
         ("Killed process", "oom", r"[Oo]ut of memory.*?Killed process (?P<pid>\d+)"),
         ("oom", "oom", r"oom-kill|oom_kill"),
         ("OOMKilled", "oom", r"OOMKilled"),

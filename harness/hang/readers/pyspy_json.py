@@ -14,10 +14,10 @@ from harness.hang.readers.paths import short
 
 # py-spy writes a thread's fields in this order; anything else takes the slow way.
 _HEAD = re.compile(
-    rb'"pid":\s*(\d+),\s*"thread_id":\s*\d+,\s*"thread_name":\s*(null|"(?:[^"\\]|\\.)*"),'
-    rb'\s*"os_thread_id":\s*(\d+|null),\s*"active":\s*(true|false),\s*"owns_gil":\s*(true|false),\s*$'
+    rb'\s*\{\s*"pid":\s*(\d+),\s*"thread_id":\s*\d+,\s*"thread_name":\s*(null|"(?:[^"\\]|\\.)*"),'
+    rb'\s*"os_thread_id":\s*(\d+|null),\s*"active":\s*(true|false),\s*"owns_gil":\s*(true|false),\s*"frames":'
 )
-_TAIL = re.compile(rb'"process_info":\s*null\s*\}\s*(?:\]\s*$|,\s*\{)')
+_BEHIND, _TAIL = b'"process_info"', re.compile(rb'"process_info":\s*null\s*\}\s*(?:(\])\s*$|,)')
 _LONGEST_HEAD = 4096
 
 
@@ -48,34 +48,45 @@ def read(data: bytes, interner: Interner) -> list[Read]:
 def _read_fast(data: bytes, interner: Interner) -> Read | None:
     """The usual case without parsing what has been parsed before; None when the text isn't exactly as py-spy writes it.
 
-    An escaped quote inside a string can't imitate the separator: JSON writes it as ``\\"frames\\":``.
+    In a string JSON writes quotes as ``\\"``, so what separates the fields can't be imitated by a name.
     """
-    parts = data.split(b'"frames":')
-    if len(parts) < 2:
+    position = data.find(b"[") + 1
+    if data[: position - 1].strip():
         return None
     threads: list[Thread] = []
     pid = 0
-    head = parts[0]
-    for part in parts[1:]:
-        if len(head) > _LONGEST_HEAD:
-            return None
-        fields = _HEAD.search(head)
-        cut = part.rfind(b'"process_info"')
-        if fields is None or cut < 0 or not (tail := _TAIL.match(part, cut)):
-            return None
+    while fields := _HEAD.match(data, position, position + _LONGEST_HEAD):
         if pid not in (0, int(fields[1])):
             return None
         pid = int(fields[1])
-        raw = part[:cut]
-        try:
-            stack = interner.by_raw(raw, lambda raw=raw: _frames(json.loads(raw.strip().rstrip(b","))))  # type: ignore[misc]
-        except (ValueError, RecursionError):
-            return None
+        stack, end = interner.known(data, fields.end(), len(threads))
+        tail = _TAIL.match(data, end) if stack is not None else None
+        if stack is None or tail is None:
+            tail = _tail(data, fields.end())
+            if tail is None:
+                return None
+            raw = data[fields.end() : tail.start()]
+            try:
+                stack = interner.by_raw(raw, lambda raw=raw: _frames(json.loads(raw.strip().rstrip(b","))))  # type: ignore[misc]
+            except (ValueError, RecursionError):
+                return None
+            interner.keep_known(raw, stack, len(threads))
         name = "MainThread" if fields[2] == b"null" and fields[3] == fields[1] else _text(fields[2])
         threads.append(interner.thread(name, stack, fields[4] == b"true", fields[5] == b"true"))
-        head = part[tail.end() - 1 :] if part[tail.end() - 1 : tail.end()] == b"{" else b""
-    # A head that is left over means that the file was cut between two threads.
-    return None if head else Read(pid, interner.threads(threads))
+        if tail[1]:
+            return Read(pid, interner.threads(threads))
+        position = tail.end()
+    # It was cut between two threads, or is nothing that py-spy writes.
+    return None
+
+
+def _tail(data: bytes, start: int) -> re.Match[bytes] | None:
+    """Where the frames that begin here are over; a local variable may be called like the field behind them."""
+    while (start := data.find(_BEHIND, start)) >= 0:
+        if tail := _TAIL.match(data, start):
+            return tail
+        start += 1
+    return None
 
 
 @lru_cache(maxsize=4096)

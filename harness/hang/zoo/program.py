@@ -74,6 +74,10 @@ def read(path: Path) -> Program:
     )
 
 
+# Folders below the zoo's, whose programs are scored apart.
+APART = ("ten", "from_issues")
+
+
 def programs(folder: Path) -> list[Program]:
     """All programs of a folder, those of folders below not."""
     return [read(path) for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]

@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.hang.zoo.program import Program, programs
+from harness.hang.zoo.program import APART, Program, programs
 from tests.bench.hang_accuracy import ZOO, run_one
 from tests.support.hanging import harness
 from tests.support.harness import CLONE, HARNESS, wait_for
 from tests.support.torch_python import torch_python
 
-EVERY = [*programs(ZOO), *programs(ZOO / "ten")]
+EVERY = [program for folder in (ZOO, *(ZOO / name for name in APART)) for program in programs(folder)]
 # In CI's time: one without torch of each kind, and three jobs of ranks.
 QUICK = {"async-event-never-set", "server-blocked-loop", "ok-idle-server", "cleanup", "stopped-rank"}
 
