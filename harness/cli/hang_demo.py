@@ -71,7 +71,8 @@ def command(**flags: Any) -> None:
 
 def _named(case: str, folder: Path) -> Program:
     wanted = case.replace("_", "-").removesuffix(".py")
-    every = {program.name: program for each in (folder, *(folder / name for name in APART)) for program in programs(each)}
+    folders = [folder, *(folder / name for name in APART)]
+    every = {program.name: program for each in folders for program in programs(each)}
     if wanted not in every:
         raise UsageError(
             f"CASE={case} is no program of examples/hangs.",
