@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, logged, named, say
-from harness.hang.grouping import divergence, names
+from harness.hang.grouping import divergence, names, shared_way
+from harness.hang.model import Frame
 from harness.hang.scene import Group, Scene, count, ids
-from harness.hang.waits import COLLECTIVE, RUNNING
+from harness.hang.standing import of_threads
+from harness.hang.waits import COLLECTIVE, RUNNING, is_plumbing
 
 # Waits of a late one that other rules explain.
 _OTHER_WAITS = frozenset(
     {"rollout", "ray-get", "http", "dataloader", "file-lock", "loop", "ray-place", "ray-fetch", "engine-reply"}
 )
+# In so many samples a loop shows, so many calls below it at most.
+_SAMPLES_OF_A_LOOP, _NOT_FAR = 4, 3
 _EXPLAINED = frozenset({"compile", "checkpoint", "loading", "user-code", "offload"})
 
 
@@ -36,6 +40,10 @@ def straggler(scene: Scene) -> Iterable[Finding]:
     if all(group.moved for group in late):
         slow = "Its second sample differs: it gets on, so this is slow rather than stuck."
         yield Finding("straggler", 0.84, named(late), [*evidence, slow], state="slow")
+        if going_round := [home for group in late if (home := goes_round(group)) is not None]:
+            homes = ", ".join(dict.fromkeys(map(str, going_round)))
+            more = f"In every sample it was somewhere in {homes}: a loop, and nobody can see whether it ends."
+            yield Finding("python-loop", 0.8, named(late), [*evidence, more], state="slow")
     elif any(group.blocked_in_kernel for group in late):
         channels = {process.wchan for group in late for process in group.members if process.wchan}
         where = f" ({', '.join(sorted(channels)[:3])})" if channels else ""
@@ -47,6 +55,21 @@ def straggler(scene: Scene) -> Iterable[Finding]:
         outnumbered = count(late) > count(scene.waiting)
         yield Finding("straggler", 0.45 if outnumbered else 0.48 if explained else 0.57, named(late), evidence)
         yield from _ahead(scene, late, evidence)
+
+
+def goes_round(group: Group) -> Frame | None:
+    """The function of own code that a computing process was in, and not far below, in all of several samples."""
+    stacks = [
+        standing.wait.clean
+        for sample in group.members[0].samples
+        if sample.threads and (standing := of_threads(sample.threads)) is not None
+    ]
+    if len(stacks) < _SAMPLES_OF_A_LOOP or group.phases & _EXPLAINED:
+        return None
+    shared = shared_way(stacks)
+    home = stacks[-1][len(stacks[-1]) - shared] if shared else None
+    shallow = all(len(stack) - shared <= _NOT_FAR for stack in stacks)
+    return home if home is not None and home.name != "<module>" and shallow and not is_plumbing(home) else None
 
 
 def _ahead(scene: Scene, late: list[Group], evidence: list[str]) -> Iterable[Finding]:

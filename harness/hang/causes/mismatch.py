@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.hang.causes.finding import Finding, named, say
 from harness.hang.grouping import divergence, names
 from harness.hang.scene import Group, Scene, count, ids, minority
-from harness.hang.waits import COLLECTIVE, COMMUNICATION, P2P, RUNNING
+from harness.hang.waits import COLLECTIVE, COMMUNICATION, P2P, RUNNING, phases_of
 
 _BARRIERS = frozenset({"barrier", "monitored_barrier"})
 # Their sizes may differ from rank to rank.
@@ -121,9 +121,21 @@ def _rank_conditional(meeting: _Meeting) -> Iterable[Finding]:
         if all(group.wait.operation in _BARRIERS for group in meeting.rest):
             yield Finding("rank-conditional", 0.715 - meeting.lessened, ["rank0"], evidence)
         return
+    if _parts_aside(meeting) and all(group.wait.operation in _BARRIERS for group in meeting.rest):
+        # Nobody trains in a function that saves or evaluates, so it is no loop that the others have left.
+        yield Finding("rank-conditional", 0.84 - meeting.lessened, ["rank0"], evidence)
+        return
     aside = any(group.phases & _ASIDE for group in meeting.odd)
     aside = aside and not all(group.phases & _ASIDE for group in meeting.rest)
     yield Finding("rank-conditional", (0.8 if aside else 0.7) - meeting.lessened, ["rank0"], evidence)
+
+
+def _parts_aside(meeting: _Meeting) -> bool:
+    """Whether the ways part in a function that saves or evaluates, the one apart at an earlier line."""
+    parting = (
+        divergence(meeting.odd[0].wait.clean, meeting.rest[0].wait.clean) if meeting.odd and meeting.rest else None
+    )
+    return parting is not None and bool(phases_of(parting[0]) & _ASIDE) and parting[0].line < parting[1].line
 
 
 def _cross_group(scene: Scene, meeting: _Meeting, mismatch: float) -> Iterable[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from harness.hang.causes.finding import Finding, named, say
 from harness.hang.grouping import names
 from harness.hang.scene import Group, Scene, ids
-from harness.hang.waits import COMMUNICATION, Wait
+from harness.hang.waits import COMMUNICATION, Wait, phases_of
 
 # A handler of a server with threads, or of an async server that gives blocking handlers to threads.
 _HANDLERS = frozenset({"process_request_thread", "run_sync_in_worker_thread"})
@@ -79,7 +79,10 @@ def lost_await(scene: Scene) -> Iterable[Finding]:
         who = named([group])
         evidence = [f"{names(who)}: the event loop sleeps; every task waits for something ({group.wait})."]
         chains = [text for name in group.ids[:8] for text in _chains(scene, name)]
-        if chains:
+        if chains and (short := _waits_for_capacity(scene, group)):
+            yield Finding("staleness", 0.9, [], [*evidence, *chains[:4], short])
+            yield Finding("async-lost", 0.7, who, evidence)
+        elif chains:
             yield Finding("async-lost", 0.89, who, [*evidence, *chains[:4]])
         elif scene.joined and group in scene.off:
             yield Finding("async-lost", 0.83, who, [*evidence, f"The others wait: {say(scene.joined)}."])
@@ -95,6 +98,18 @@ def lost_await(scene: Scene) -> Iterable[Finding]:
                 yield Finding("server-blocked", 0.5, [], evidence)
         else:
             yield Finding("async-lost", 0.42, who, [*evidence, "That may be all right: a service waits like this."])
+
+
+def _waits_for_capacity(scene: Scene, group: Group) -> str:
+    """The sentence about a task that waits for leave to submit more; "" where none does."""
+    for name in group.ids:
+        for task in scene.dump.tasks.get(name, []):
+            for frame in task.chain:
+                if "capacity" in phases_of(frame):
+                    return (
+                        f"A task of {name} waits in {frame.name} ({frame.file}:{frame.line}) for leave to submit more."
+                    )
+    return ""
 
 
 def _has_nobody_to_serve(group: Group) -> bool:

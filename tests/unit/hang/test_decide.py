@@ -244,3 +244,86 @@ def test_an_actor_without_a_place_beside_ranks_that_hang_is_not_called_the_cause
     assert verdict.laggards == ["rank1"]
     same = [sampled(collective(), collective(), id=f"rank{rank}", pid=rank + 2) for rank in range(3)]
     assert _with_pending(*same).confidence == "undecided"
+
+
+def test_a_task_of_an_executor_decides_for_whoever_waits_for_it() -> None:
+    """The main thread collects results; the pool's thread in its task is where the process stands."""
+    collects = thread("result concurrent/futures/_base.py:449", "score train.py:9", "<module> train.py:99")
+    task = thread(
+        "wait subprocess.py:1264", "run_code sandbox.py:7", "_worker concurrent/futures/thread.py:83",
+        name="ThreadPoolExecutor-0_0",
+    )  # fmt: skip
+    free = thread("_worker concurrent/futures/thread.py:81", name="ThreadPoolExecutor-0_1")
+    child = sampled(thread("write out.py:3"), thread("write out.py:3"), id="worker:7", role="child", pid=7)
+    child.owner = "driver"
+    driver = process(collects, task, free, id="driver", role="driver")
+    verdict = diagnose(dump(driver, child))
+    assert (verdict.cause, verdict.laggards) == ("user-code", ["worker:7"])
+
+
+def test_a_thread_that_died_is_named_where_somebody_waits_inside_the_process() -> None:
+    waits = thread("wait threading.py:327", "get queue.py:171", "train train.py:9", "<module> train.py:99")
+    driver = process(waits, id="driver", role="driver")
+    driver.logs = ["logs/a.log"]
+    hints = [
+        Hint("thread-died", "Exception in thread rollout:", source="logs/a.log"),
+        Hint("traceback", "KeyError: 'reward'", source="logs/a.log"),
+    ]
+    verdict = diagnose(dump(driver, hints=hints))
+    assert (verdict.cause, verdict.laggards) == ("exception-swallowed", ["driver"])
+    assert any("KeyError" in text for text in verdict.evidence)
+    elsewhere = [Hint("thread-died", "Exception in thread rollout:", source="logs/b.log")]
+    assert diagnose(dump(driver, hints=elsewhere)).cause == "unknown"
+
+
+def test_a_worker_that_a_pool_started_later_tells_of_one_that_died() -> None:
+    waits = thread("get multiprocessing/pool.py:768", "<module> train.py:99")
+    idle = ("recv multiprocessing/connection.py:250", "worker multiprocessing/pool.py:114")
+    first = process(thread(*idle, "_repopulate_pool multiprocessing/pool.py:306"), id="worker:2", role="child", pid=2)
+    later = process(
+        thread(*idle, "_maintain_pool multiprocessing/pool.py:340", "_handle_workers multiprocessing/pool.py:516"),
+        id="worker:3", role="child", pid=3,
+    )  # fmt: skip
+    for child in (first, later):
+        child.owner = "driver"
+    driver = process(waits, id="driver", role="driver")
+    verdict = diagnose(dump(driver, first, later))
+    assert (verdict.cause, verdict.laggards) == ("dead-peer", [])
+    assert any("worker:3" in text and "has ended" in text for text in verdict.evidence)
+    assert not any("worker:3: the pool" in text for text in diagnose(dump(driver, first)).evidence)
+
+
+def test_a_loop_among_several_samples_is_not_told_from_long_work() -> None:
+    """Slow or without end: nobody is accused, and nobody is acquitted."""
+    shown = [
+        thread(*inner, f"sample_prompt data.py:{line}", "<module> train.py:9", active=True, gil=True)
+        for line, inner in ((22, ("choice random.py:374",)), (23, ()), (22, ("choice random.py:378",)), (22, ()))
+    ]
+    late = process(shown[0], id="rank1")
+    late.samples = [Sample((one,), float(at), cpu_seconds=float(at)) for at, one in enumerate(shown)]
+    verdict = diagnose(dump(sampled(collective(), collective(), id="rank0"), late))
+    assert (verdict.state, verdict.confidence) == ("slow", "undecided")
+    assert {*verdict.candidates} == {"straggler", "python-loop"}
+    assert any("sample_prompt" in text and "nobody can see" in text for text in verdict.evidence)
+
+
+def test_saving_on_rank_0_alone_is_no_loop_that_the_others_have_left() -> None:
+    gathers = (f"all_gather {C10D}:4287", "full_state train.py:27")
+    saves = thread(*gathers, "save_checkpoint train.py:33", "<module> t.py:9")
+    waits = thread(f"barrier {C10D}:5356", "save_checkpoint train.py:34", "<module> t.py:9")
+    verdict = diagnose(dump(process(saves, id="rank0"), *(process(waits, id=f"rank{n}", pid=n) for n in (1, 2))))
+    assert (verdict.cause, verdict.laggards) == ("rank-conditional", ["rank0"])
+    # In a training step it may as well be a loop.
+    steps = thread(f"all_gather {C10D}:4287", "gather train.py:27", "train_all train.py:33", "<module> t.py:9")
+    done = thread(f"barrier {C10D}:5356", "train_all train.py:34", "<module> t.py:9")
+    verdict = diagnose(dump(process(steps, id="rank0"), *(process(done, id=f"rank{n}", pid=n) for n in (1, 2))))
+    assert verdict.confidence == "undecided"
+
+
+def test_a_task_that_waits_for_capacity_is_staleness() -> None:
+    loop = thread("select selectors.py:468", "_run_once asyncio/base_events.py:1884", "<module> train.py:9")
+    chain = (frame("train train.py:9"), frame("wait_for_capacity control.py:31"), frame("wait asyncio/locks.py:213"))
+    driver = process(loop, id="driver", role="driver")
+    verdict = diagnose(dump(driver, tasks={"driver": [Task("Task-1", chain)]}))
+    assert verdict.cause == "staleness"
+    assert diagnose(dump(driver, tasks={"driver": [Task("Task-1", chain[:1])]})).cause == "async-lost"
