@@ -205,9 +205,7 @@ def _all_images(builder: _Builder, on_gpu: bool) -> Images:
     elif settings.engine != "external":
         base = builder.base()
         inference = builder.catalogued(settings.engine, base, f"image of the inference server ({settings.engine})")
-    framework = (
-        builder.catalogue.framework_image(settings.framework, settings.engine) if settings.framework else ""
-    )
+    framework = builder.catalogue.framework_image(settings.framework, settings.engine) if settings.framework else ""
     ground = builder.foreign(framework) if framework else base or builder.base()
     layer = builder.catalogued(
         "node",
