@@ -11,7 +11,7 @@ override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OP
 	PORT RAY_AUTH DASHBOARD_PORT PROJECT WAIT BASE NAMESPACE IMAGE_MIRROR UPDATE DIFF DEBIAN_MIRROR DRYDOCK_CACHE \
 	HF_ENDPOINT HF_TOKEN HF_HUB_OFFLINE \
 	AGENT DATA STAGE SEED TIMEOUT SERVER FAULTS LATENCY CONFIG GLOBAL_BS GROUP_SIZE ROLLOUT_DP_SIZE IN_FLIGHT \
-	RECORD REPLAY RUN AGAINST \
+	OUT FROM RECORD REPLAY RUN AGAINST \
 	GRACE CMD BACKGROUND S FOLLOW DIR DUMP PIDS CONTAINERS MATCH LOGS LOCALS NATIVE TASKS GAP CASE AFTER STEP NOTIFY WEBHOOK RAY_ADDRESS VIA \
 	HOSTS REMOTE SESSION PID TUI WATCH AT IF LOG N ACTOR ROLE TOPIC JSON DRYDOCK_YES
 
@@ -37,7 +37,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 .NOTPARALLEL:
 
 .PHONY: help up down status logs shell run check lint hang-dump hang-watch hang-demo runs compare-runs diagnose breakpoints attach trace restart-ray doctor settings clean test test-full bench bench-hang venv docker init dev-container
-.PHONY: lock verify fingerprint gpu-selftest
+.PHONY: save load lock verify fingerprint gpu-selftest
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -113,6 +113,12 @@ verify: venv ## Say whether what runs is what is locked
 
 fingerprint: venv ## What this stack is made of, to the last package (JSON=1; DIFF=a colleague's file)
 	@.venv/bin/harness fingerprint
+
+save: venv docker ## Put the stack into one folder, for a machine without a network (OUT=folder MODEL= ENGINE= FRAMEWORK=)
+	@.venv/bin/harness save
+
+load: ## Bring in what `make save` wrote, without any network (FROM=folder)
+	@scripts/load.sh
 
 gpu-selftest: venv docker ## On a machine with a GPU: try what was never tried on one; leaves one file to send back
 	@.venv/bin/harness gpu-selftest

@@ -299,6 +299,13 @@ class RecordingUnusable(UsageError):
     mend = "make check RECORD=runs/recording   # records one; REPLAY=runs/recording replays it"
 
 
+class SavedUnusable(UsageError):
+    """FROM names no folder that `make save` wrote, or one that isn't whole, or one for another machine."""
+
+    consequence = "Nothing was loaded or changed."
+    mend = "make save OUT=FOLDER   # on the machine that has it; then copy the whole folder"
+
+
 class NothingToSample(UsageError):
     """A dump of stacks finds nobody who is meant; names those that could be."""
 

@@ -103,6 +103,9 @@ class Settings(BaseModel):
     rollout_dp_size: int = Field(4, ge=1, le=10_000, description="stage 3: ranks that share the prompts")
     in_flight: int = Field(0, ge=0, le=100_000, description="stage 3: most runs at once; 0: all of them")
 
+    out: Path | None = Field(None, description="`save` writes the stack into this new folder")
+    from_folder: Path | None = Field(None, alias="FROM", description="`load` brings in what `save` wrote there")
+
     record: Path | None = Field(None, description="`check` keeps every call of every run in this new folder")
     replay: Path | None = Field(None, description="`check` takes the answers from this recording, without any server")
     against: str = Field("", description="an earlier run, with which `check` or `compare-runs` compares the new one")
@@ -155,7 +158,7 @@ class Settings(BaseModel):
 
     _origins: dict[str, Origin] = PrivateAttr(default_factory=dict)
 
-    @field_validator("workspace", "requirements", "framework_src", "cache", "dir", "diff")
+    @field_validator("workspace", "requirements", "framework_src", "cache", "dir", "diff", "out", "from_folder")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         """Paths are taken from the clone, so that make and the harness read them alike wherever they are called."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from harness.breakpoints.model import Paused
 from harness.errors import LaunchFileUnreadable
+from harness.places import write_whole
 
 OURS = "Drydock: "
 _EMPTY = '{\n    "version": "0.2.0",\n    "configurations": []\n}\n'
@@ -46,11 +46,7 @@ def update(path: Path, entries: Sequence[dict[str, Any]]) -> None:
     """
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else _EMPTY
-        changed = updated(text, entries)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        fresh.write_text(changed, encoding="utf-8")
-        fresh.replace(path)
+        write_whole(path, updated(text, entries))
     except ValueError as error:
         raise LaunchFileUnreadable(f"{path} can't be read as JSON with comments: {error}.") from None
     except OSError as error:

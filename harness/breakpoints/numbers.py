@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from harness.breakpoints.decide import numbered
 from harness.breakpoints.model import Worker
+from harness.places import write_whole
 
 
 def of(found: Iterable[Worker], folder: Path) -> dict[str, int]:
@@ -21,10 +21,7 @@ def of(found: Iterable[Worker], folder: Path) -> dict[str, int]:
     numbers = numbered(found, before)
     if numbers != before:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            fresh = path.with_name(f".{path.name}.{os.getpid()}")
-            fresh.write_text(json.dumps(numbers))
-            fresh.replace(path)
+            write_whole(path, json.dumps(numbers))
         except OSError:
             pass  # a read-only place: the numbers are only less steady then
     return numbers

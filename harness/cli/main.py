@@ -45,6 +45,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "lock": ("lock", "Write down the digest of every image, or show what would change."),
     "verify": ("verify", "Say whether what runs is what is locked."),
     "fingerprint": ("fingerprint", "Say what this stack is made of; show what differs from another."),
+    "save": ("save", "Put the stack into one folder, for a machine without a network."),
+    "load": ("load", "Bring in what `save` wrote; asks no network."),
     "gpu-selftest": ("gpu_selftest", "Try everything on a machine with a GPU; leaves one file."),
     "settings": ("settings", "Show each setting and where its value came from."),
     "clean": ("clean", "Remove everything that is ours."),

@@ -17,6 +17,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from harness.errors import NoSuchRun
+from harness.places import write_whole
 from harness.processes.ledger import FILE as LEDGER
 from harness.processes.record import ProcessRecord, RunRecord, Supervisor
 from harness.processes.stat import read_stat
@@ -79,13 +80,7 @@ def identity() -> Supervisor:
 
 def write(path: Path, record: RunRecord) -> None:
     """Write a record so that readers see the old one or the new one, never a half."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        os.replace(unfinished, path)
-    except OSError:
-        unfinished.unlink(missing_ok=True)
-        raise
+    write_whole(path, record.model_dump_json(indent=2) + "\n")
 
 
 def read_run(folder: Path) -> RunState:

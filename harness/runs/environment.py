@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import sys
+from pathlib import Path
 from typing import Any
 
 from harness import __version__
@@ -41,8 +42,8 @@ def _name_and_version(package: importlib.metadata.Distribution) -> tuple[str, st
 def _stack() -> dict[str, Any]:
     """What `up` told its containers of images and weights; nothing elsewhere."""
     try:
-        found = json.loads(os.environ.get("DRYDOCK_STACK") or "{}")
-    except ValueError:
+        found = json.loads(Path(os.environ["DRYDOCK_STACK_FILE"]).read_text(encoding="utf-8"))
+    except (KeyError, OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import NoSuchRun
+from harness.places import write_whole
 from harness.runs.folder import RESULT, Listed, listed
 
 INDEX = "index.html"
@@ -56,15 +55,14 @@ def write_page(root: Path) -> Path | None:
     all_rows = rows(root)
     outcomes = [(name, sum(row.outcome == name for row in all_rows)) for name in ("ok", "failed", "unfinished")]
     html = render("index.html.j2", root, rows=all_rows, outcomes=[pair for pair in outcomes if pair[1]])
-    path, beside = root / INDEX, root / f".{INDEX}-{os.getpid()}"
-    try:
-        beside.write_text(html, encoding="utf-8", errors="backslashreplace")
-        beside.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            beside.unlink()
+    if not root.is_dir():
         return None
-    return path
+    try:
+        # Names of files can hold what UTF-8 can't.
+        write_whole(root / INDEX, html.encode("utf-8", "backslashreplace").decode())
+    except OSError:
+        return None
+    return root / INDEX
 
 
 def find(root: Path, name: str) -> Path:

@@ -22,6 +22,9 @@ from harness.stack.paths import relative_to_clone
 from harness.stack.plan import Plan
 from harness.stack.presets import environment
 
+# Name of the variable that holds what `write_told` writes.
+TOLD = "DRYDOCK_STACK"
+
 
 def variables(
     plan: Plan, *, dev_image: str, inference_image: str, served: ModelFiles | None, keys: Path
@@ -48,7 +51,9 @@ def variables(
         "DRYDOCK_DEVCONTAINER_FOLDER": str(_opened_folder(settings.workspace)),
         "DRYDOCK_SAMPLED": samplers.expected(plan.services),
         "DRYDOCK_MODEL_NAME": names[0] if names else "",
-        "DRYDOCK_STACK": json.dumps(_for_reports(plan, dev_image, inference_image, served)),
+        "DRYDOCK_TOLD": str(told_file(plan).parent),
+        # Not read by Compose (see `write_told`); here, so that a change of it changes the stamp.
+        TOLD: json.dumps(_for_reports(plan, dev_image, inference_image, served)),
     }
     if served is not None:
         values |= {
@@ -152,6 +157,20 @@ def devices(plan: Plan) -> dict[str, Any]:
 def env_file(plan: Plan) -> Path:
     """The file of the Compose variables."""
     return plan.settings.state_dir / "compose.env"
+
+
+def told_file(plan: Plan) -> Path:
+    """The file in which ``dev`` reads what the stack is made of; its folder is mounted, so that it can be replaced."""
+    return plan.settings.state_dir / "told" / "stack.json"
+
+
+def write_told(plan: Plan, values: dict[str, str]) -> None:
+    """Tell ``dev`` what the stack is made of, without making another container of it."""
+    path = told_file(plan)
+    write_whole(path, values[TOLD])
+    # Whatever the umask: the containers' user has to read it.
+    path.parent.chmod(0o755)
+    path.chmod(0o644)
 
 
 def debug_file(plan: Plan) -> Path:

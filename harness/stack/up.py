@@ -152,6 +152,7 @@ def _apply(
     healed = heal.heal(client, settings, before)
     heal.remove_unwanted(client, before)
     rendering.write_env_file(compose.env_file, values)
+    rendering.write_told(plan, values)
     if plan.debug:
         write_environment(rendering.debug_file(plan), environment(plan.debug))
     ids = _ids(client, settings)

@@ -19,6 +19,7 @@ from harness.docker_engine import Container
 from harness.settings import Settings
 from harness.stack import rendering
 from harness.stack.images import grounds
+from harness.stack.images.base import CARRIED
 from harness.stack.images.catalogue import load_catalogue, mirrored
 from harness.stack.images.lock import Lock, tagged
 from harness.stack.plan import Plan
@@ -122,6 +123,8 @@ def drifted(findings: list[Finding]) -> bool:
 def _ground(seen: Seen, name: str) -> Finding:
     """An image that ours stand on: pulled and locked, or made here."""
     subject = f"base {tagged(name)}"
+    if name.startswith(f"{seen.namespace}/{CARRIED}:"):
+        return Finding(subject, "note", "came in a folder (make load), whose checksums held; held by its id since")
     if name.startswith(f"{seen.namespace}/"):
         return Finding(subject, "ok", "made here from Debian packages of the suite in docker/images.yaml")
     entry = _entry(seen, name)

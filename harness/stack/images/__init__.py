@@ -24,13 +24,14 @@ from typing import Any
 from harness import console
 from harness.settings import Settings
 from harness.stack.images import context
-from harness.stack.images.base import ensure_base, find_base, made_name
+from harness.stack.images.base import CARRIED, carried_name, ensure_base, find_base, made_name
 from harness.stack.images.build import NAMESPACE_LABEL, BuiltImage, Recipe, build, existing
-from harness.stack.images.catalogue import Catalogue, ImageSpec, load_catalogue, mirrored
+from harness.stack.images.catalogue import Catalogue, ImageSpec, load_catalogue
 from harness.stack.images.fingerprint import Fingerprint, fingerprint
 from harness.stack.images.framework import ensure_foreign, find_foreign
 from harness.stack.images.host_config import HostConfig, read_host_config
 from harness.stack.images.ledger import Removed, remove_build_cache, remove_pulled
+from harness.stack.images.lock import Lock
 from harness.stack.images.pip_config import locked_wheels
 from harness.stack.images.user import find_user_project
 
@@ -39,6 +40,7 @@ __all__ = [
     "Fingerprint",
     "Images",
     "Removed",
+    "all_images",
     "ensure_base_image",
     "ensure_images",
     "find_images",
@@ -120,21 +122,35 @@ class _Finder(_Builder):
     def __init__(self, client: Any, settings: Settings, catalogue: Catalogue) -> None:
         super().__init__(client, settings, catalogue)
         self.stood_on: set[str] = set()
+        self.passed: dict[str, BuiltImage] = {}
+
+    def catalogued(self, kind: str, base: BuiltImage, title: str, *more: Any, **named: Any) -> BuiltImage:
+        return self._passed(super().catalogued(kind, base, title, *more, **named))
 
     def base(self) -> BuiltImage:
         found = self._found(find_base(self.client, self.settings, self.catalogue))
-        pulled = mirrored(self.catalogue.base.image, self.settings.image_mirror)
-        made_here = found.reference == made_name(self.settings, self.catalogue)
-        self.stood_on.add(found.reference if made_here else pulled)
-        return found
+        if found.reference == made_name(self.settings, self.catalogue):
+            self.stood_on.add(found.reference)
+        else:
+            self._below(self._found(find_foreign(self.client, self.settings, Lock(), self.catalogue.base.image)))
+        return self._passed(found)
 
     def foreign(self, image: str) -> BuiltImage:
         found = self._found(find_foreign(self.client, self.settings, self.catalogue.lock, image))
-        self.stood_on.add(found.reference)
-        return found
+        return self._below(found, self.catalogue.lock.pinned(image))
 
     def build(self, spec: ImageSpec, recipe: Recipe, title: str) -> BuiltImage:  # noqa: ARG002
         raise _NotHere
+
+    def _passed(self, image: BuiltImage) -> BuiltImage:
+        self.passed[image.reference] = image
+        return image
+
+    def _below(self, image: BuiltImage, asked: str = "") -> BuiltImage:
+        """Note an image of others, by the name that it is to have where it is carried to."""
+        self.stood_on.add(image.reference)
+        self.passed[carried_name(self.settings, asked or self.catalogue.base.image)] = image
+        return image
 
     def _found(self, image: BuiltImage | None) -> BuiltImage:
         if image is None:
@@ -175,6 +191,20 @@ def find_images(
         return _all_images(_Finder(client, settings, catalogue or load_catalogue()), on_gpu)
     except _NotHere:
         return None
+
+
+def all_images(client: Any, settings: Settings, catalogue: Catalogue, *, on_gpu: bool = False) -> dict[str, BuiltImage]:
+    """Every image that `find_images` passes on its way, by the name by which it finds it in an engine that loaded it.
+
+    Returns:
+        empty where one isn't here.
+    """
+    finder = _Finder(client, settings, catalogue)
+    try:
+        _all_images(finder, on_gpu)
+    except _NotHere:
+        return {}
+    return finder.passed
 
 
 def grounds(
@@ -238,6 +268,7 @@ def ensure_base_image(client: Any, settings: Settings) -> BuiltImage:
 def image_references(client: Any, settings: Settings) -> list[str]:
     """Names of all images of our namespace in this engine, of this and earlier versions."""
     found = client.images.list(filters={"label": f"{NAMESPACE_LABEL}={settings.namespace}"})
+    found += client.images.list(name=f"{settings.namespace}/{CARRIED}")
     return sorted({tag for image in found for tag in image.tags if tag.startswith(f"{settings.namespace}/")})
 
 

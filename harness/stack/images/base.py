@@ -18,6 +18,8 @@ from harness.stack.images.catalogue import Catalogue, mirrored
 from harness.stack.images.host_config import HostConfig
 from harness.stack.images.lock import Lock, Locked, refuse_floating
 
+# The last part of the name of an image of others that came in a folder (`make load`).
+CARRIED = "carried"
 # A registry that is there answers in well under a second; a network that swallows packets never does.
 PROBE_SECONDS = 5
 # Silence between two messages of a pull, not the pull's duration.
@@ -50,9 +52,11 @@ def ensure_base(client: Any, settings: Settings, catalogue: Catalogue, host: Cal
 def find_base(client: Any, settings: Settings, catalogue: Catalogue) -> BuiltImage | None:
     """The base image that is here already and that `ensure_base` takes then; asks no registry."""
     if settings.base != "bootstrap":
-        pulled = _on_pulled(client, catalogue, mirrored(catalogue.base.image, settings.image_mirror))
-        if pulled and (found := existing(client, pulled.tag(settings.namespace))):
-            return found
+        name = mirrored(catalogue.base.image, settings.image_mirror)
+        for there in (name, carried_name(settings, catalogue.base.image)):
+            pulled = _on_pulled(client, catalogue, there)
+            if pulled and (found := existing(client, pulled.tag(settings.namespace))):
+                return found
         if settings.base == "registry":
             return None
     return existing(client, made_name(settings, catalogue))
@@ -61,6 +65,17 @@ def find_base(client: Any, settings: Settings, catalogue: Catalogue) -> BuiltIma
 def made_name(settings: Settings, catalogue: Catalogue) -> str:
     """The name of the base image that is made from Debian's packages."""
     return f"{settings.namespace}/base:{context.digest([], *bootstrap.facts(catalogue.base))}"
+
+
+def carried_name(settings: Settings, image: str) -> str:
+    """The name under which an image of others lies in a saved stack, and in the engine that loaded it.
+
+    An engine forgets digests when it saves an image, and takes none from whoever loads one.
+
+    Args:
+        image: as it is locked or asked for, without a mirror.
+    """
+    return f"{settings.namespace}/{CARRIED}:{context.digest([], image)}"
 
 
 def pull_locked(client: Any, settings: Settings, lock: Lock, image: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness import docker_engine
 from harness.settings import Settings
-from harness.stack.images.base import pull_locked
+from harness.stack.images.base import carried_name, pull_locked
 from harness.stack.images.build import BuiltImage
 from harness.stack.images.catalogue import mirrored
 from harness.stack.images.lock import Lock
@@ -31,7 +31,7 @@ def find_foreign(client: Any, settings: Settings, lock: Lock, image: str) -> Bui
     """The image as far as it is in this engine already; one that is locked counts only with the locked digest."""
     entry = lock.of(image)
     wanted = entry.reference if entry else image
-    for name in (wanted, mirrored(wanted, settings.image_mirror)):
+    for name in (wanted, mirrored(wanted, settings.image_mirror), carried_name(settings, wanted)):
         if found := docker_engine.image_id(client, name):
             return BuiltImage(name, found, fresh=False)
     return None

@@ -38,12 +38,12 @@ def test_no_secret_is_among_the_variables(tmp_path: Path) -> None:
 
 
 def test_a_key_that_is_written_anew_is_seen(tmp_path: Path) -> None:
-    (tmp_path / "api_key").write_text("old")
+    (tmp_path / "api_key").write_text("the old one")
     before = render(tmp_path)
     assert render(tmp_path) == before
     os.utime(tmp_path / "api_key", ns=(1, 2_000_000_000_000_000_000))
     assert render(tmp_path) != before
-    assert "old" not in str(before)
+    assert "the old one" not in str(before)
 
 
 def test_an_external_server_brings_no_inference(tmp_path: Path) -> None:
