@@ -6,6 +6,7 @@ file it is costs more than everything else.
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 from collections.abc import Iterator
@@ -73,8 +74,17 @@ def look(coroutine: Any) -> Waiting:
 
 def describe(key: Key) -> list[dict[str, Any]]:
     """A stack's frames as plain data, without the harness's own."""
-    described = (frames.frame_at(code.co_filename, line, code.co_name) for code, line in key)
-    return [frame.as_dict() for frame in described if not frames.is_ours(frame.file)]
+    return [
+        dict(_described(code.co_filename, line, code.co_name))
+        for code, line in key
+        if not frames.is_ours(code.co_filename)
+    ]
+
+
+@functools.lru_cache(maxsize=4096)
+def _described(file: str, line: int, function: str) -> dict[str, Any]:
+    """Hundreds of stacks share most of their frames, and looking one up asks the disk whether its file has changed."""
+    return frames.frame_at(file, line, function).as_dict()
 
 
 def _suspended(awaitable: Any) -> Iterator[Any]:

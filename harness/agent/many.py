@@ -24,11 +24,13 @@ from typing import Any, Protocol
 
 from harness.agent import awaiting, holdings, rewards
 from harness.agent.child import Channel, Running, Watcher, described, shared_client
-from harness.agent.loop_watch import LoopWatch
+from harness.agent.loop_watch import SHARE, LoopWatch
 
 FIRST = -1
 # How often the limit is looked at, at the most and as a part of it, and how long a cancelled run may take to end.
 POLICE, PART, HEED = 1.0, 0.05, 3.0
+# Seconds between two accounts of the loop, where a process that dies leaves the last; more where one takes long.
+COURSE = 5.0
 # A run that goes on calling without end is cut at this many calls; no agent that trains comes near it.
 MAX_CALLS = 2000
 
@@ -119,7 +121,7 @@ class Many:
         self._closed_by: int | None = None
         self._outside = 0
         self._outside_answer = 0.0
-        self._ticks = 0
+        self._next_course = 0.0
         self._ours: set[asyncio.Task[Any]] = set()
         self._url, self._key = job.first_url, {FIRST: job.first_key}
 
@@ -155,6 +157,7 @@ class Many:
             tell=self._tell,
         )
         self._watch = watch
+        self._next_course = self._began + COURSE
         watch.start()
         try:
             await self._all()
@@ -295,9 +298,10 @@ class Many:
     def _tell(self, tick: dict[str, Any]) -> None:
         """In the watching thread, for describing stacks takes a while, and the loop is the agent's."""
         self._channel.say("tick", **tick)
-        self._ticks += 1
-        if self._ticks % 10 == 0:
+        started, now = time.thread_time(), time.monotonic()
+        if now >= self._next_course:
             self._say_course(self._watch)
+            self._next_course = now + max(COURSE, (time.thread_time() - started) / SHARE)
 
     def _say_course(self, watch: LoopWatch) -> None:
         """All that was seen of the loop until now; a later one takes the place of an earlier."""

@@ -1,22 +1,24 @@
-"""Stage 3's machinery against a bare AsyncOpenAI client that makes the same calls; its memory; and leaks."""
+"""Stage 3's machinery against a bare AsyncOpenAI client that makes the same calls; its memory; and leaks.
+
+Beside it stands the agent without the harness: what it does in each run (a client object of its own, the reward) is
+no cost of the harness's, but the bare client doesn't do it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
-import tempfile
-from pathlib import Path
 
 from harness.agent.many_runner import Many
 from harness.agent.runner import Limits
 from harness.agent.source import locate
-from harness.checks import bare_client, samples, stage3_gather
-from harness.checks.bare_client import Bare
+from harness.checks import samples, stage3_gather
 from harness.checks.stage3_gather import BARE, Load, Setup
 from harness.openai_api.http import Endpoint
 from harness.openai_api.simulated.process import serving
 from harness.openai_api.simulated.server import Behaviour
+from tests.bench import bare_openai
+from tests.bench.bare_openai import Alone
 from tests.support.harness import CLONE
 
 RATIO, MEMORY = 0.9, 300e6
@@ -40,44 +42,41 @@ def gather(runs: int, in_flight: int) -> Load:
     return asyncio.run(stage3_gather.gather(setup, tell=lambda _load, _tick: None))
 
 
-async def bare(runs: int) -> Bare:
-    """The bare client, with nothing that watches it."""
-    data = samples.read(CLONE / "examples" / "data" / "capitals.jsonl")
+async def alone(what: str, runs: int) -> Alone:
+    """The ``client``, or the ``agent``, with nothing that watches it, at a server of the same kind."""
     async with serving(Behaviour(), [BARE]) as server:
-        with tempfile.TemporaryDirectory() as folder:
-            bodies = Path(folder, "bodies.jsonl")
-            asked = {"model": "simulated", "max_tokens": 16, "temperature": 1.0}
-            lines = ({**asked, "messages": data.sample(n % len(data)).data["messages"]} for n in range(runs))
-            bodies.write_text("".join(json.dumps(["/v1/chat/completions", body]) + "\n" for body in lines))
-            done = await bare_client.repeat(
-                bare_client.Job(server.base_url, server.keys[BARE], str(bodies), runs, runs, observed=False)
-            )
-    assert done.done == runs, done.problem
-    return done
+        return await bare_openai.measure(what, server.base_url, server.keys[BARE], runs)
 
 
-def rate(load: Load) -> float:
-    """Runs a second; each makes one call."""
+def wall(load: Load) -> float:
+    """Seconds from the start of the first run to the end of the last; each makes one call."""
     assert all(row["outcome"] == "returned" for row in load.runs)
-    wall: float = max(row["ended"] for row in load.runs)
-    return len(load.runs) / wall
+    seconds: float = max(row["ended"] for row in load.runs)
+    return seconds
 
 
 def run(pairs: int = 5, runs: int = 512) -> bool:
     """Measure and print; returns whether the goals are met."""
-    ratios, processor, memory = [], [], 0.0
+    ratios: dict[str, list[float]] = {}
+    memory = 0.0
     for _ in range(pairs):
-        load, alone = gather(runs, runs), asyncio.run(bare(runs))
-        ratios.append(rate(load) * alone.seconds / alone.done)
-        # Where neighbours have the processor, this says more: how much of its own time the event loop's thread took.
-        processor.append(alone.cpu_seconds / load.course["loop"]["computing"])
+        load = gather(runs, runs)
+        for what in ("client", "agent"):
+            other = asyncio.run(alone(what, runs))
+            ratios.setdefault(what, []).append(other.seconds / wall(load))
+            # Where neighbours have the processor this says more: what the event loop's thread took of its own time.
+            computing = load.course["loop"]["computing"]
+            ratios.setdefault(f"{what}, CPU time", []).append(other.cpu_seconds / computing)
         memory = max(memory, max(point["rss"] for point in load.course["course"]) - load.held[0]["rss"])
-    ratio = statistics.median(ratios)
-    shown = ", ".join(f"{value:.2f}" for value in ratios)
-    met = ratio >= RATIO and memory <= MEMORY
-    print(f"{runs} runs at once against a bare client: {shown}")
-    print(f"  event loop's CPU time, the bare client's against ours: median {statistics.median(processor):.2f}")
-    print(f"  median {ratio:.2f} (goal: ≥ {RATIO}), {memory / 1e6:.0f} MB more (goal: ≤ 300): {_verdict(met)}")
+    median = {what: statistics.median(values) for what, values in ratios.items()}
+    met = median["client"] >= RATIO and memory <= MEMORY
+    for what, name in (("client", "a bare client"), ("agent", "the agent without the harness")):
+        shown = ", ".join(f"{value:.2f}" for value in ratios[what])
+        cpu = median[f"{what}, CPU time"]
+        print(f"{runs} runs at once against {name}: {shown}; by the event loop's CPU time, median {cpu:.2f}")
+    print(
+        f"  median {median['client']:.2f} (goal: ≥ {RATIO}), {memory / 1e6:.0f} MB more (goal: ≤ 300): {_verdict(met)}"
+    )
     return met & _leaks()
 
 
@@ -90,7 +89,9 @@ def _leaks(runs: int = 8192, in_flight: int = 1024) -> bool:
     }
     met = len(load.runs) == runs and all(count <= 0 for count in left.values())
     grew = (after["rss"] - before["rss"]) / 1e6
-    print(f"{len(load.runs)} runs, {in_flight} at once: {rate(load):.0f}/s, memory {grew:.1f} MB more, left {left}")
+    print(
+        f"{len(load.runs)} runs, {in_flight} at once: {runs / wall(load):.0f}/s, memory {grew:.1f} MB more, left {left}"
+    )
     print(f"  {_verdict(met)}")
     return met
 
