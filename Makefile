@@ -11,6 +11,7 @@ override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OP
 	PORT RAY_AUTH DASHBOARD_PORT PROJECT WAIT BASE NAMESPACE IMAGE_MIRROR UPDATE DIFF DEBIAN_MIRROR DRYDOCK_CACHE \
 	HF_ENDPOINT HF_TOKEN HF_HUB_OFFLINE \
 	AGENT DATA STAGE SEED TIMEOUT SERVER FAULTS LATENCY CONFIG GLOBAL_BS GROUP_SIZE ROLLOUT_DP_SIZE IN_FLIGHT \
+	REFERENCE COMPARE_PYTHON LIMITS DTYPE DEVICE BATCH_TOKENS MAX_TOKENS TEMPERATURE TOP_P TOP_K REWARD \
 	OUT FROM RECORD REPLAY RUN AGAINST \
 	GRACE CMD BACKGROUND S FOLLOW DIR DUMP PIDS CONTAINERS MATCH LOGS LOCALS NATIVE TASKS GAP CASE AFTER STEP NOTIFY WEBHOOK RAY_ADDRESS VIA \
 	HOSTS REMOTE SESSION PID TUI WATCH AT IF LOG N ACTOR ROLE TOPIC JSON DRYDOCK_YES
@@ -36,7 +37,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 # `make up check` works in order, with -j too.
 .NOTPARALLEL:
 
-.PHONY: help up down status logs shell run check lint hang-dump hang-watch hang-demo runs compare-runs diagnose breakpoints attach trace restart-ray doctor settings clean test test-full bench bench-hang venv docker init dev-container
+.PHONY: help up down status logs shell run check lint compare hang-dump hang-watch hang-demo runs compare-runs diagnose breakpoints attach trace restart-ray doctor settings clean test test-full bench bench-hang venv docker init dev-container
 .PHONY: save load lock verify fingerprint gpu-selftest
 
 help: ## List the verbs
@@ -65,6 +66,9 @@ check: venv ## Check the server and an agent in stages (AGENT=file.py:Class DATA
 
 lint: venv ## Say what will bite in training, from an agent's source and a configuration alone (AGENT= CONFIG=)
 	@.venv/bin/harness lint
+
+compare: venv ## Do engine and trainer agree, token by token? (MODEL= DATA= N= LIMITS=verl AGAINST=batch|cache|URL)
+	@.venv/bin/harness compare
 
 hang-dump: venv ## Dump every stack of the system and say who hangs and why (CONTAINERS= PIDS= MATCH= LOGS= LOCALS=1)
 	@.venv/bin/harness hang-dump

@@ -42,6 +42,9 @@
     * SamplingDenied           processes are there, and this user may read none of them
     * RunsNotWritable          results can't be kept where they should be
     * RayNotReachable          the cluster's dashboard can't be asked
+    * NoLogProbs               a server gives no log-probs, so nothing can be compared
+    * ReferenceUnusable        the trainer's side of a comparison can't be computed
+      * ReferenceTooBig        its model doesn't fit into memory
   * StackError                 the containers are not what they should be (exit code 1)
     * StackDown                a verb needs the stack, and it isn't up
     * ServiceFailed            a container crashed or never became healthy
@@ -350,6 +353,23 @@ class RayNotReachable(EnvironmentUnfit):
 
     consequence = "Who is paused can't be known."
     mend = "make status   # is it up?\nRAY_API_SERVER_ADDRESS=http://HOST:8265   # another cluster's dashboard"
+
+
+class NoLogProbs(EnvironmentUnfit):
+    """A server gives no log-probs of what it samples, in no dialect that is known."""
+
+    mend = "make up ENGINE=vllm   # gives all that a comparison needs; or OPENAI_BASE_URL= of another server"
+
+
+class ReferenceUnusable(EnvironmentUnfit):
+    """The trainer's side of a comparison can't be computed: no weights, no chat template, no interpreter."""
+
+    consequence = "The engine can't be compared with the trainer's model."
+    mend = "REFERENCE=FOLDER   # weights, configuration, tokenizer; COMPARE_PYTHON=PYTHON with torch and transformers"
+
+
+class ReferenceTooBig(ReferenceUnusable):
+    """The reference's weights don't fit into memory, or its process was killed for it."""
 
 
 class StackError(DrydockError):

@@ -106,9 +106,30 @@ class Settings(BaseModel):
     out: Path | None = Field(None, description="`save` writes the stack into this new folder")
     from_folder: Path | None = Field(None, alias="FROM", description="`load` brings in what `save` wrote there")
 
+    reference: str = Field(
+        "", description="`compare`: the trainer's model, a folder, GGUF file or name as MODEL; default: MODEL"
+    )
+    compare_python: str = Field(
+        "", description="`compare`: Python with torch and transformers; default: this one, or one made from a lock"
+    )
+    limits: str = Field("verl", description="`compare`: whose decide: verl, nemo-rl, prime-rl, slime, skyrl or all")
+    dtype: str = Field(
+        "bfloat16,float32", description="`compare`: dtype of the reference, and one to tell rounding from weights"
+    )
+    device: str = Field("", description="`compare`: where the reference computes: cpu, cuda:1; default: a GPU if any")
+    batch_tokens: int = Field(1024, ge=16, description="`compare`: tokens of one forward pass; bounds the memory")
+    max_tokens: int = Field(64, ge=1, description="`compare`: tokens of one sample")
+    temperature: float = Field(1.0, ge=0, le=10, description="`compare`: as your rollout samples; 1: the model's own")
+    top_p: float = Field(1.0, gt=0, le=1, description="`compare`: likewise")
+    top_k: int = Field(0, ge=0, description="`compare`: likewise; 0: all tokens")
+    reward: str = Field("", description="`compare`: file.py:function(row, text) that gives a reward")
+
     record: Path | None = Field(None, description="`check` keeps every call of every run in this new folder")
     replay: Path | None = Field(None, description="`check` takes the answers from this recording, without any server")
-    against: str = Field("", description="an earlier run, with which `check` or `compare-runs` compares the new one")
+    against: str = Field(
+        "",
+        description="what is compared with: an earlier run; for `compare` also batch, cache or a second server's URL",
+    )
     run: int | None = Field(None, ge=0, description="which run of the recording stage 2 replays; default: the first")
 
     cmd: str = Field("", description="command for `run`, as you would type it in a shell")
@@ -149,7 +170,9 @@ class Settings(BaseModel):
     at: str = Field("", description="line for `trace`: reward.py:42, or with as much of the path as it takes")
     condition: str = Field("", alias="IF", description="expression that decides which hits of `trace` count")
     log: str = Field("", description="what `trace` notes, as in an f-string: {reward:.3f} {prompt[:80]}")
-    hits: int = Field(20, alias="N", ge=1, le=1_000_000, description="hits that `trace` collects in all")
+    hits: int = Field(
+        20, alias="N", ge=1, le=1_000_000, description="hits that `trace` collects in all; samples of `compare` (64)"
+    )
     actor: str = Field("", description="actor class, or an actor's name, whose workers `trace` looks at; default: all")
     role: str = Field("", description="worker, driver or areal: processes that `trace` looks at; default: all")
     topic: str = Field("", description="topics of `doctor`, with commas between; default: all")

@@ -28,6 +28,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "shell": ("shell", "Open a shell in the dev container."),
     "run": ("run", "Run a command in the dev container and keep its output."),
     "check": ("check", "Check an agent in stages."),
+    "compare": ("compare", "Say whether engine and trainer agree, token by token, and why not."),
     "hang-dump": ("hang_dump", "Dump every stack of the system; say who hangs, who is the laggard and why."),
     "hang-watch": ("hang_watch", "Watch until something hangs, dump it once, tell somebody, watch on."),
     "hang-demo": ("hang_demo", "Run a program that hangs on purpose, dump it and explain it."),

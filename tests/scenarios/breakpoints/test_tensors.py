@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from harness.breakpoints.inside import values
-from harness.hang.zoo.interpreter import locked
+from tests.support.torch_python import torch_python
 
 EVALUATE = """
 import json, runpy, sys
@@ -41,7 +41,7 @@ def evaluated() -> dict[str, str]:
     """Expression to text, all of them evaluated in one process that has PyTorch."""
     asked = [*((name, "show") for name in SHOWN), *((name, "stats") for name in STATS), ("decode(ids)", "text")]
     done = subprocess.run(
-        [locked("torch"), "-c", EVALUATE, values.__file__], input=json.dumps(asked), capture_output=True, text=True,
+        [torch_python(), "-c", EVALUATE, values.__file__], input=json.dumps(asked), capture_output=True, text=True,
         timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,105 @@
+"""What has been gathered so far, on disk: an interrupted comparison goes on, and memory doesn't grow with the data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from harness.compare.model import Sample, Score
+
+
+class Lines:
+    """A file of JSON objects with ids, of which only the places are kept in memory; the last of an id counts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._places: dict[int, int] = {}
+        self._file: IO[bytes] = path.open("a+b")
+        self._file.seek(0)
+        end = 0
+        for raw in self._file:
+            try:
+                number = json.loads(raw)["id"]
+            except (ValueError, KeyError, TypeError):
+                break  # cut off in mid-write
+            self._places[number] = end
+            end += len(raw)
+        self._file.truncate(end)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._places
+
+    def ids(self) -> array[int]:
+        """Of all that is there, in order."""
+        return array("q", sorted(self._places))
+
+    def add(self, value: Mapping[str, Any]) -> None:
+        """Write one; it is on its way to the disk when this returns."""
+        self._file.seek(0, 2)
+        self._places[value["id"]] = self._file.tell()
+        self._file.write(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+        self._file.flush()
+
+    def get(self, number: int) -> dict[str, Any]:
+        """Read one."""
+        self._file.seek(self._places[number])
+        found: dict[str, Any] = json.loads(self._file.readline().decode("utf-8", "surrogatepass"))
+        return found
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+class Store:
+    """A comparison's folder.
+
+    Args:
+        folder: where it is; made if it isn't there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.samples = Lines(folder / "samples.jsonl")
+        self._scores: dict[str, Lines] = {}
+
+    def scores(self, of: str) -> Lines:
+        """What somebody says about the samples: ``bfloat16``, ``float32``, ``second``."""
+        if of not in self._scores:
+            self._scores[of] = Lines(self.folder / f"reference-{of}.jsonl")
+        return self._scores[of]
+
+    def sample(self, number: int) -> Sample:
+        """One sample."""
+        return Sample(**self.samples.get(number))
+
+    def all_samples(self) -> Iterator[Sample]:
+        """All of them, in order of their numbers."""
+        for number in self.samples.ids():
+            yield self.sample(number)
+
+    def score(self, of: str, number: int) -> Score | None:
+        """What somebody says about one sample; None where they didn't."""
+        lines = self.scores(of)
+        if number not in lines:
+            return None
+        found = lines.get(number)
+        return Score(number, found["logprobs"], found.get("top") or [])
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for lines in (self.samples, *self._scores.values()):
+            lines.close()
+
+
+def key(job: Mapping[str, Any]) -> str:
+    """The same for the same comparison: what decides the outcome, and nothing else."""
+    return hashlib.sha256(json.dumps(job, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -1,0 +1,106 @@
+"""Answers requests on standard input, one JSON document a line, until it is closed.
+
+Requests: ``{"do": "load" | "render" | "encode" | "pieces" | "score", …}``. An answer carries ``"re"``, the
+number of its request; ``score`` answers one line a sample, as soon as it is done. What goes wrong is answered as
+``{"re": …, "error": kind, "what": sentence}`` and ends nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# Before transformers is imported, which reads them once.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+from .told import Told
+
+Json = dict[str, Any]
+
+
+class Program:
+    """What is loaded, and the requests."""
+
+    def __init__(self) -> None:
+        self.requests: dict[str, Callable[[Json], Iterator[Json]]] = {
+            "load": self.load,
+            "render": self.render,
+            "encode": self.encode,
+            "pieces": self.pieces,
+            "score": self.score,
+        }
+        self._model: Any = None
+        self._text: Any = None
+
+    def load(self, asked: Json) -> Iterator[Json]:
+        """Tokenizer and weights; what was loaded before is let go first."""
+        from .model import Model
+        from .text import Text
+
+        self._model = None
+        if self._text is None:
+            self._text = Text(asked["path"])
+        self._model = Model(asked, self._text.tokenizer)
+        yield {"facts": {**self._text.facts(), **self._model.facts()}}
+
+    def render(self, asked: Json) -> Iterator[Json]:
+        """Conversations as token ids, by the chat template."""
+        yield {"ids": [self._text.render(one) for one in asked["conversations"]]}
+
+    def encode(self, asked: Json) -> Iterator[Json]:
+        """Texts as token ids, without special tokens around them."""
+        yield {"ids": [self._text.encode(text) for text in asked["texts"]]}
+
+    def pieces(self, asked: Json) -> Iterator[Json]:
+        """Each token as text on its own, and all of them together."""
+        yield {
+            "pieces": [self._text.pieces(ids) for ids in asked["ids"]],
+            "texts": [self._text.decode(ids) for ids in asked["ids"]],
+        }
+
+    def score(self, asked: Json) -> Iterator[Json]:
+        """Log-probabilities of each sample's output, teacher-forced."""
+        from .scoring import score
+
+        yield from score(self._model, asked["samples"], asked.get("views") or [{}], asked.get("change"))
+        yield {"done": True}
+
+
+def main() -> int:
+    """Serve until standard input ends."""
+    # Libraries print what they like; answers have a pipe of their own.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(value: Json) -> None:
+        answers.write(json.dumps(value) + "\n")
+        answers.flush()
+
+    program = Program()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        number = asked.get("re")
+        try:
+            for answer in program.requests[asked["do"]](asked):
+                say({"re": number, **answer})
+        except Told as error:
+            say({"re": number, "error": error.kind, "what": str(error), **error.facts})
+        except ImportError as error:
+            say({"re": number, "error": "import", "what": str(error)})
+        except MemoryError:
+            say({"re": number, "error": "memory", "what": "out of memory"})
+        except Exception as error:  # noqa: BLE001  # foreign libraries may raise anything; the asker decides
+            kind = "memory" if "out of memory" in str(error).lower() else "failed"
+            traceback.print_exc()
+            say({"re": number, "error": kind, "what": f"{type(error).__name__}: {error}"[:2000]})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

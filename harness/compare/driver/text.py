@@ -1,0 +1,71 @@
+"""Chat template and tokenizer, as the trainer has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .told import Told
+
+
+def source(path: str) -> dict[str, Any]:
+    """Arguments of ``from_pretrained`` for a folder, a hub id or one GGUF file."""
+    if path.endswith(".gguf"):
+        return {"pretrained_model_name_or_path": str(Path(path).parent), "gguf_file": Path(path).name}
+    return {"pretrained_model_name_or_path": path}
+
+
+class Text:
+    """The tokenizer of a model."""
+
+    def __init__(self, path: str) -> None:
+        from transformers import AutoTokenizer
+
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(**source(path))
+        except (OSError, ValueError) as error:
+            raise Told("weights", f"no tokenizer can be read from {path}: {error}") from error
+
+    def facts(self) -> dict[str, Any]:
+        """What the tokenizer is."""
+        one = self.tokenizer
+        return {
+            "vocabulary": len(one),
+            "bos": one.bos_token_id,
+            "eos": one.eos_token_id,
+            "special": sorted(one.all_special_ids),
+            "has_template": bool(one.chat_template),
+        }
+
+    def render(self, conversation: dict[str, Any]) -> list[int]:
+        """A conversation up to where the model speaks, as token ids.
+
+        A plain text stands for itself, with the special tokens that the tokenizer puts around one.
+        """
+        if conversation.get("text") is not None:
+            return list(self.tokenizer(conversation["text"])["input_ids"])
+        if not self.tokenizer.chat_template:
+            raise Told("template", "the tokenizer has no chat template, and the data has conversations")
+        try:
+            found = self.tokenizer.apply_chat_template(
+                conversation["messages"],
+                tools=conversation.get("tools") or None,
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=False,
+            )
+        except Exception as error:  # templates are programs, and raise what they like
+            raise Told("template", f"the chat template refuses it: {error}") from error
+        return [int(token) for token in found]
+
+    def encode(self, text: str) -> list[int]:
+        """A text as token ids, without special tokens around it."""
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def decode(self, ids: list[int]) -> str:
+        """Token ids as text."""
+        return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    def pieces(self, ids: list[int]) -> list[str]:
+        """Each token as text on its own."""
+        return [self.decode([token]) for token in ids]

@@ -1,0 +1,360 @@
+"""A whole comparison: gather, decide, and try out what could explain a difference."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from harness.compare import limits, reasons
+from harness.compare.checkpoint import Store
+from harness.compare.dialects import NotThere, counted
+from harness.compare.engine import Engine, Facts, Refused
+from harness.compare.figures import Figures, Tally, mean_abs
+from harness.compare.gather import Progress, Prompt, Sampler, Tell, as_asked, prompts, score, score_as_they_come
+from harness.compare.job import Job, Outcome
+from harness.compare.model import Conversation, Sample
+from harness.compare.profile import Profiler
+from harness.compare.reasons import Evidence, Trial, Tried
+from harness.compare.reference import Reference
+from harness.compare.tokens import TokenDifference, TokenReport
+from harness.compare.tokens import compare as compare_tokens
+from harness.errors import ReferenceUnusable, ServerUnreachable
+
+# Samples by which another model is found out before the rest is sampled.
+_FIRST = 4
+# Mean |d| that no dtype and no kernel makes.
+_ANOTHER_MODEL = 1.5
+# Conversations whose rendering is asked of the server, too.
+_RENDERED = 16
+# Samples, and tokens of each, on which explanations are tried.
+_TRIED, _TRIED_TOKENS = 8, 256
+
+
+async def compare(job: Job, store: Store, tell: Tell) -> Outcome:
+    """Compare a server with the trainer's model.
+
+    Raises:
+        ServerUnreachable: the server can't be asked; what was gathered stays in the store.
+        NoLogProbs, ReferenceUnusable, ReferenceTooBig, LibraryMissing, UsageError: there is nothing to compare.
+    """
+    continued = len(store.samples)
+    progress = Progress(job.count, sampled=continued)
+    async with (
+        Engine(job.endpoint, in_flight=job.in_flight, timeout=job.timeout) as engine,
+        Reference(job.python) as reference,
+    ):
+        loading = asyncio.ensure_future(
+            reference.load(path=job.reference, dtype=job.dtypes[0], device=job.device,
+                           batch_tokens=job.batch_tokens, bytes=job.weights, free=_free())
+        )  # fmt: skip
+        try:
+            server = await engine.look(job.model)
+        except BaseException:
+            loading.cancel()
+            raise
+        facts = await loading
+        comparison = _Comparison(job, store, tell, engine, reference, server, facts, progress)
+        try:
+            return await comparison.run(continued)
+        except ServerUnreachable as error:
+            raise ServerUnreachable(
+                error.what,
+                consequence=f"{len(store.samples)} of {job.count} samples are kept; the same command goes on there.",
+                mend="make status   # is it up?",
+            ) from None
+
+
+class _Comparison:
+    """One comparison with everything that it needs."""
+
+    def __init__(
+        self, job: Job, store: Store, tell: Tell, engine: Engine, reference: Reference, server: Facts,
+        facts: dict[str, Any], progress: Progress,
+    ) -> None:  # fmt: skip
+        self.job, self.store, self.tell = job, store, tell
+        self.engine, self.reference, self.server, self.facts = engine, reference, server, facts
+        self.progress = progress
+        self.tokens = TokenReport()
+        self.notes: list[str] = []
+        self.early = False
+
+    async def run(self, continued: int) -> Outcome:
+        """All of it."""
+        job, first = self.job, self.job.dtypes[0]
+        if not self.server.dialect.prefills:
+            self.notes.append(
+                "the server can't give log-probs of a prompt, so what it says while sampling is compared with the "
+                "reference only, and not with what it says when it reads the same tokens"
+            )
+        await self._check_tokens()
+        sampler = Sampler(
+            job, self.engine, self.server, self.store, self.progress, tell=self.tell,
+            vocabulary=self.facts["embeddings"], pieces_to_ids=self._ids_of,
+        )  # fmt: skip
+        for number in self.store.samples.ids():
+            if not self.store.sample(number).problem:
+                sampler.scored.put_nowait(number)
+            else:
+                self.progress.scored += 1
+        scoring = asyncio.ensure_future(
+            score_as_they_come(self.reference, sampler, self.store, first, self.progress, self.tell, job.batch_tokens)
+        )
+        started = time.monotonic()
+        todo = prompts(job, self.store, self._render)
+        try:
+            await self.engine.each(_first(todo, _FIRST), sampler.one)
+            if not await self._is_another_model(scoring, first):
+                await self.engine.each(todo, sampler.one)
+            self.progress.seconds["sampling"] = time.monotonic() - started
+            sampler.scored.put_nowait(None)
+            await scoring
+        finally:
+            scoring.cancel()
+            await asyncio.gather(scoring, return_exceptions=True)
+        await self._second_dtype()
+        return await self._outcome(continued)
+
+    async def _render(self, asked: Sequence[Conversation]) -> list[list[int]]:
+        return await self.reference.render([as_asked(one) for one in asked])
+
+    async def _check_tokens(self) -> None:
+        """Both sides' tokens of the first conversations."""
+        from harness.compare.gather import wanted
+
+        seen: set[int] = set()
+        for conversation in wanted(self.job):
+            if conversation.line in seen or len(seen) >= _RENDERED:
+                break
+            seen.add(conversation.line)
+            if conversation.messages:
+                await self._check_one(conversation)
+
+    async def _check_one(self, conversation: Conversation) -> None:
+        request = self.server.dialect.render(conversation.messages, conversation.tools)
+        if request is None:
+            return
+        ours = (await self._render([conversation]))[0]
+        try:
+            theirs = self.server.dialect.rendered(await self.engine.ask(request))
+        except Refused as error:
+            note = f"the server renders no conversation like line {conversation.line}: {error}"
+            if len(self.notes) < 8:
+                self.notes.append(note[:300])
+            return
+        except NotThere as error:
+            count = counted(error)
+            if count is not None:
+                self.tokens.counted += 1
+                if count != len(ours):
+                    self.tokens.differences.append(
+                        TokenDifference(conversation.line, "count", server_count=count, reference_count=len(ours))
+                    )
+            return
+        self.tokens.rendered += 1
+        if theirs != ours:
+            (one, other), _ = await self.reference.pieces([theirs, ours])
+            self.tokens.differences.append(
+                compare_tokens(conversation.line, theirs, ours, bos=self.facts["bos"],
+                               server_pieces=one, reference_pieces=other)
+            )  # fmt: skip
+
+    async def _is_another_model(self, scoring: asyncio.Task[None], first: str) -> bool:
+        """Whether the first samples already show that there is nothing to compare."""
+        mine = [number for number in self.store.samples.ids()[:_FIRST] if not self.store.sample(number).problem]
+        while not all(number in self.store.scores(first) for number in mine):
+            if scoring.done():
+                await scoring
+            await asyncio.sleep(0.02)
+        pairs = []
+        for number in mine:
+            sample, theirs = self.store.sample(number), self.store.score(first, number)
+            assert theirs is not None
+            pairs.append((sample.prefill or sample.decode, theirs.logprobs))
+        size = mean_abs(pairs)
+        self.early = math.isfinite(size) and size > _ANOTHER_MODEL and self.job.count > _FIRST
+        if self.early:
+            self.notes.append(
+                f"ended after {len(mine)} samples: no engine makes a mean |d| of {size:.2f} of the same model"
+            )
+        return self.early
+
+    async def _second_dtype(self) -> None:
+        if len(self.job.dtypes) < 2:
+            return
+        second = self.job.dtypes[1]
+        missing = [
+            number for number in self.store.scores(self.job.dtypes[0]).ids() if number not in self.store.scores(second)
+        ]
+        if not missing:
+            return
+        await self._load(second)
+        for start in range(0, len(missing), 64):
+            await score(self.reference, self.store, second, missing[start : start + 64], None, None)
+
+    async def _load(self, dtype: str) -> None:
+        job = self.job
+        await self.reference.load(path=job.reference, dtype=dtype, device=job.device, batch_tokens=job.batch_tokens,
+                                  bytes=job.weights, free=_free())  # fmt: skip
+
+    async def _ids_of(self, decoded: Any) -> list[int] | None:
+        """Token ids of an output whose tokens the server names by texts; None where they can't be told apart."""
+        (ids,) = await self.reference.encode(["".join(decoded.pieces)])
+        (pieces,), _ = await self.reference.pieces([ids])
+        return ids if pieces == decoded.pieces else None
+
+    async def _outcome(self, continued: int) -> Outcome:
+        evidence, figures, problems, samples = self._measure()
+        verdict = reasons.decide(evidence)
+        if limits.broken(evidence.held) and not evidence.tokens.vocabulary and evidence.judged.tokens:
+            evidence.tried = await self._try(evidence)
+            verdict = reasons.decide(evidence)
+        outcome = Outcome(
+            verdict=verdict, evidence=evidence,
+            parts=(f"{self.server.dialect.name} at {self.job.endpoint.base_url}",
+                   f"transformers {self.facts['transformers']}, {self.job.dtypes[0]}"),
+            server=self.server.as_dict(), reference={**self.facts, "path": self.job.reference},
+            figures={name: found.as_dict() for name, found in figures.items()},
+            profile=evidence.profile, samples=samples, problems=problems, notes=self.notes,
+            speed=dict(self.progress.seconds), continued=continued,
+        )  # fmt: skip
+        await self._texts(outcome)
+        return outcome
+
+    def _measure(self) -> tuple[Evidence, dict[str, Figures], dict[str, int], int]:
+        """One pass over the store for all figures."""
+        first, second = (*self.job.dtypes, "")[:2]
+        names = ("decode-reference", "prefill-reference", "decode-prefill", "rounding", "decode-other")
+        tallies = {name: Tally() for name in names}
+        profiler, problems, many = Profiler(), Counter[str](), 0
+        for sample in self.store.all_samples():
+            if sample.problem:
+                problems[sample.problem] += 1
+                continue
+            theirs = self.store.score(first, sample.id)
+            if theirs is None:
+                continue
+            many += 1
+            tallies["decode-reference"].add(sample.decode, theirs.logprobs, sample.top, theirs.top)
+            profiler.add(sample.id, sample.prompt, sample.output, sample.decode, theirs.logprobs)
+            if sample.prefill:
+                tallies["prefill-reference"].add(sample.prefill, theirs.logprobs, sample.top, theirs.top)
+                tallies["decode-prefill"].add(sample.decode, sample.prefill)
+            other = self.store.score(second, sample.id) if second else None
+            if other is not None:
+                tallies["rounding"].add(theirs.logprobs, other.logprobs, theirs.top, other.top)
+                tallies["decode-other"].add(sample.decode, other.logprobs, sample.top, other.top)
+        figures = {name: found for name, tally in tallies.items() if (found := tally.figures()).samples}
+        judged = figures.get("decode-reference", Figures())
+        evidence = Evidence(
+            judged=judged, profile=profiler.profile(), held=limits.hold(judged, self.job.limits), tokens=self.tokens,
+            sampling=self.job.sampling, reading=figures.get("prefill-reference"), inside=figures.get("decode-prefill"),
+            rounding=figures.get("rounding"), other=figures.get("decode-other"), dtypes=self.job.dtypes,
+            early=self.early, rope=self.facts.get("rope") or {},
+        )  # fmt: skip
+        return evidence, figures, dict(problems), many
+
+    async def _try(self, evidence: Evidence) -> list[Tried]:
+        """Everything that could explain the difference, on the reference's side, on a few samples."""
+        samples = self._probes(evidence)
+        before = mean_abs([(sample.decode, logprobs) for sample, logprobs in samples])
+        trials = reasons.trials(evidence, bos=self.facts["bos"])
+        views = [trial for trial in trials if trial.view]
+        found = [
+            Tried(trial, before, after)
+            for trial, after in zip(views, await self._after(samples, [one.view for one in views]), strict=True)
+        ]
+        for trial in trials:
+            if trial.view:
+                continue
+            try:
+                (after,) = await self._after(samples, [{}], trial)
+            except ReferenceUnusable as error:
+                self.notes.append(f"{trial.what} couldn't be tried: {error.what}"[:300])
+                continue
+            found.append(Tried(trial, before, after))
+        return found
+
+    def _probes(self, evidence: Evidence) -> list[tuple[Sample, list[float]]]:
+        """The worst samples and some of all, cut to a length."""
+        first = self.job.dtypes[-1] if len(self.job.dtypes) > 1 else self.job.dtypes[0]
+        numbers = [number for number, _, _ in evidence.profile.samples]
+        step = max(1, len(numbers) // _TRIED)
+        picked = dict.fromkeys([*evidence.profile.worst[: _TRIED // 2], *numbers[::step]])
+        found = []
+        for number in list(picked)[:_TRIED]:
+            sample, theirs = self.store.sample(number), self.store.score(first, number)
+            if theirs is not None:
+                sample.output, sample.decode = sample.output[:_TRIED_TOKENS], sample.decode[:_TRIED_TOKENS]
+                found.append((sample, theirs.logprobs[:_TRIED_TOKENS]))
+        return found
+
+    async def _after(
+        self,
+        samples: Sequence[tuple[Sample, list[float]]],
+        views: Sequence[dict[str, float]],
+        trial: Trial | None = None,
+    ) -> list[float]:
+        """Mean |d| of the engine's log-probs and the reference's, seen in some ways."""
+        by_number = {sample.id: sample for sample, _ in samples}
+        rows = []
+        for sample in by_number.values():
+            prompt = list(sample.prompt)
+            if trial is not None and trial.bos > 0:
+                prompt = [self.facts["bos"], *prompt]
+            if trial is not None and trial.bos < 0 and len(prompt) > 1 and prompt[0] == self.facts["bos"]:
+                prompt = prompt[1:]
+            rows.append({"id": sample.id, "prompt": prompt, "output": sample.output})
+        pairs: list[list[tuple[list[float], list[float]]]] = [[] for _ in views]
+        async for answer in self.reference.score(rows, views, trial.change if trial else None):
+            for kept, logprobs in zip(pairs, answer["logprobs"], strict=True):
+                kept.append((by_number[answer["id"]].decode, logprobs))
+        return [_mean_or_inf(kept) for kept in pairs]
+
+    async def _texts(self, outcome: Outcome) -> None:
+        """The worst samples as people read them, and how many outputs are cut into other tokens anew."""
+        worst = [self.store.sample(number) for number in outcome.profile.worst]
+        if worst:
+            pieces, _ = await self.reference.pieces([sample.output for sample in worst])
+            _, texts = await self.reference.pieces([sample.prompt for sample in worst])
+            for sample, own, text in zip(worst, pieces, texts, strict=True):
+                outcome.pieces[sample.id], outcome.prompts[sample.id] = own, text
+        numbers = [number for number, _, _ in outcome.profile.samples][:256]
+        ids = [self.store.sample(number).output for number in numbers]
+        if ids:
+            _, texts = await self.reference.pieces(ids)
+            again = await self.reference.encode(texts)
+            self.tokens.outputs = len(ids)
+            self.tokens.retokenised = sum(one != other for one, other in zip(ids, again, strict=True))
+
+
+def _mean_or_inf(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
+    """Mean |d|; infinite where what was sampled would not have been possible."""
+    if any(
+        theirs == -math.inf and math.isfinite(ours)
+        for one, other in pairs
+        for ours, theirs in zip(one, other, strict=False)
+    ):
+        return math.inf
+    return mean_abs(pairs)
+
+
+async def _first(items: AsyncIterator[Prompt], count: int) -> AsyncIterator[Prompt]:
+    for _ in range(count):
+        try:
+            yield await anext(items)
+        except StopAsyncIteration:
+            return
+
+
+def _free() -> float:
+    """Bytes of memory that a process may take here."""
+    import psutil
+
+    return float(psutil.virtual_memory().available)
+
+
+Compare = Callable[[Job, Store, Tell], Any]
