@@ -66,6 +66,11 @@ def note(text: str) -> None:
     out.print(f"[note]{NOTE}[/note] {escape(text)}")
 
 
+def aside(text: str) -> None:
+    """Print a note on standard error: what goes on meanwhile, and is no result."""
+    err.print(f"[note]{NOTE}[/note] {escape(text)}")
+
+
 def mend(command: str) -> None:
     """Print the command that mends what the line above says."""
     out.print(f"  [mend]{MEND} {escape(as_typed(command))}[/mend]")

@@ -37,8 +37,8 @@ def command(ctx: click.Context, /, once: bool, any_standstill: bool, **flags: An
     """Watch a program; when nothing gets on for AFTER, dump it once and tell somebody.
 
     What gets on is seen by the step counter (STEP=), else by its logs, else by CPU and GPU; nobody is stopped for a
-    look. Nothing is ever ended. Exit code 0: everybody has ended, or Ctrl-C; 1: with --once, something hangs; 2: there
-    is nobody to watch.
+    look. Nothing is ever ended. A hang is told on standard output, notes go to standard error. Exit code 0: everybody
+    has ended, or Ctrl-C; 1: with --once, something hangs; 2: there is nobody to watch.
     """
     settings = load_settings(flags)
     after = seconds_of(settings.after)
@@ -77,10 +77,10 @@ def command(ctx: click.Context, /, once: bool, any_standstill: bool, **flags: An
     )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())
-    console.note(
+    console.aside(
         f"watching {len(found.entries)} processes; a dump when nothing gets on for {settings.after}; Ctrl-C ends it"
     )
     with contextlib.suppress(KeyboardInterrupt):
         watching.run()
-    console.note("watched to the end" if not over.is_set() else "no longer watching")
+    console.aside("watched to the end" if not over.is_set() else "no longer watching")
     ctx.exit(1 if once and seen else 0)

@@ -39,7 +39,7 @@ class Group:
         busy: used a core between the samples; None where that wasn't measured.
         on_file_lock: the kernel says that they wait for a lock on a file.
         listens: they have listening sockets.
-        wakes: an event loop that sleeps, and was woken up again and again between the samples.
+        wakes: an event loop or a child that sleeps, and was woken up again and again between the samples.
         moves_bytes: read or wrote a good deal between the samples.
     """
 
@@ -284,7 +284,7 @@ def _group(process: Process, standing: Standing) -> Group:
         state=process.state if process.state in (*_HALTED, "D") else "",
         on_file_lock=bool(process.wchan and _FILE_LOCK_CHANNELS.search(process.wchan)),
         listens=process.listens,
-        wakes=standing.wait.kind == "loop" and standings.wakes(process),
+        wakes=(standing.wait.kind == "loop" or process.role == "child") and standings.wakes(process),
     )
 
 

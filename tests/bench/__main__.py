@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench import breakpoint_watch, hang_dump, log_points, many_ranks, many_runs, replay, warm_up
+from tests.bench import breakpoint_watch, hang_dump, hang_watch, log_points, many_ranks, many_runs, replay, warm_up
 from tests.bench.timing import machine
 
 
@@ -19,6 +19,7 @@ def main() -> None:
         log_points.run(),
         breakpoint_watch.run(),
         many_ranks.run(),
+        hang_watch.run(),
     ]
     print(machine())
     sys.exit(0 if all(met) else 1)

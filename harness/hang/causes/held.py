@@ -45,6 +45,9 @@ def _in_user_code(scene: Scene, group: Group, started: list[Group]) -> Finding:
         evidence.append(f"What it waits for: {say(started)}.")
     if group.moved or any(child.moved for child in started):
         return Finding("user-code", 0.82, who, [*evidence, "The second sample differs: it gets on."], "slow")
+    if started and all(child.wakes and not child.busy for child in started):
+        alive = "It sleeps, and is woken up again and again: it may get on."
+        return Finding("user-code", 0.6, who, [*evidence, alive], "slow")
     stuck = bool(group.progress) and any(one.busy for one in [group, *started])
     score = 0.88 if stuck else 0.8 if group.standing.active or group.busy else 0.7
     return Finding("user-code", score, who, evidence)

@@ -125,14 +125,14 @@ class Watching:
         collected, dump, verdict = second
         if not is_hung(first[1:], second[1:], bool(self.step) or self.any_standstill):
             states = " and ".join(dict.fromkeys([first[2].state, verdict.state]))
-            console.note(f"{now()}  quiet for {spent:.0f} s, and no sure hang: {states}")
+            console.aside(f"{now()}  quiet for {spent:.0f} s, and no sure hang: {states}")
             return None
         return Hang(verdict, spent, self._keep(collected, dump, verdict))
 
     def _dump(self) -> tuple[Collected, Dump, Verdict] | None:
         collected = collect(here.find(), self.request)
         if not collected.dumps_of_stacks:
-            console.note(
+            console.aside(
                 f"{now()}  nobody could be sampled: {'; '.join(collected.manifest.notes) or 'they have ended'}"
             )
             return None

@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from harness.processes.sampling.alike import Alike, grouped, restored
+
 ANSWER_FORMAT = "drydock-sample/1"
 # What one file of a dump may have at most.
 DUMP_LIMIT = 64 * 2**20
@@ -146,6 +148,7 @@ class NodeAnswer(BaseModel):
         pid_namespace: inode of the namespace in which the pids of this answer count.
         container: name of the container, where who asked knows it.
         dumps: file name to content; entries name them as ``file``.
+        alike: under way only: dumps that are like another but for numbers, see ``sampling.alike``.
         left_out: command lines of Python processes that were seen and not sampled.
         notes: what a person should know: what was denied, cut short, or not there.
     """
@@ -159,14 +162,20 @@ class NodeAnswer(BaseModel):
     container: str = ""
     processes: list[ProcessEntry] = Field(default_factory=list)
     dumps: dict[str, bytes] = Field(default_factory=dict)
+    alike: dict[str, Alike] = Field(default_factory=dict)
     left_out: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     environment: dict[str, Any] = Field(default_factory=dict)
 
 
 def pack(answer: NodeAnswer) -> bytes:
-    """An answer as it travels."""
-    return gzip.compress(answer.model_dump_json(exclude_defaults=True).encode(), compresslevel=3, mtime=0)
+    """An answer as it travels: of equal stacks one, with the numbers of the others."""
+    dumps = answer.dumps
+    answer.dumps, answer.alike = grouped(dumps)
+    try:
+        return gzip.compress(answer.model_dump_json(exclude_defaults=True).encode(), compresslevel=3, mtime=0)
+    finally:
+        answer.dumps, answer.alike = dumps, {}
 
 
 def unpack(data: bytes) -> NodeAnswer:
@@ -176,7 +185,9 @@ def unpack(data: bytes) -> NodeAnswer:
         ValueError: this isn't one, or not a whole one.
     """
     try:
-        return NodeAnswer.model_validate_json(gzip.decompress(data))
+        answer = NodeAnswer.model_validate_json(gzip.decompress(data))
+        answer.dumps, answer.alike = restored(answer.dumps, answer.alike), {}
+        return answer
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"no answer of `harness sample`: {error}") from None
     except ValidationError as error:
