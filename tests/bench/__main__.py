@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench import breakpoint_watch, hang_dump, hang_watch, log_points, many_ranks, many_runs, replay, warm_up
+from tests.bench import (
+    breakpoint_watch,
+    fan_in,
+    hang_dump,
+    hang_watch,
+    log_points,
+    many_ranks,
+    many_runs,
+    replay,
+    warm_up,
+)
 from tests.bench.timing import machine
 
 
@@ -20,6 +30,7 @@ def main() -> None:
         breakpoint_watch.run(),
         many_ranks.run(),
         hang_watch.run(),
+        fan_in.run(),
     ]
     print(machine())
     sys.exit(0 if all(met) else 1)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import lru_cache
 from pathlib import Path
 
 from tests.support.harness import HARNESS
@@ -42,20 +43,24 @@ def run() -> bool:
 
 def write(folder: Path, ranks: int) -> None:
     """The dumps; the last rank is late, the others wait for it in groups of their own."""
-    threads = [[_frames(group, thread) for thread in range(THREADS)] for group in range(GROUPS)]
     for rank in range(ranks):
         group = GROUPS - 1 if rank == ranks - 1 else rank * (GROUPS - 1) // ranks
-        pid = 100_000 + 7 * rank
-        entries = [
-            f'{{\n    "pid": {pid},\n    "thread_id": {140_000_000_000 + 4096 * (rank * THREADS + thread)},\n'
-            f'    "thread_name": "{"MainThread" if thread == 0 else f"Thread-{thread}"}",\n'
-            f'    "os_thread_id": {pid + thread},\n    "active": false,\n    "owns_gil": false,\n'
-            f'    "frames": {frames},\n    "process_info": null\n  }}'
-            for thread, frames in enumerate(threads[group])
-        ]
-        (folder / f"rank{rank}.json").write_text("[\n  " + ",\n  ".join(entries) + "\n]\n")
+        (folder / f"rank{rank}.json").write_text(stacks(group, 100_000 + 7 * rank))
 
 
+def stacks(group: int, pid: int) -> str:
+    """One process of a group as py-spy writes it; no other has its numbers."""
+    entries = [
+        f'{{\n    "pid": {pid},\n    "thread_id": {140_000_000_000 + 4096 * (pid * THREADS + thread)},\n'
+        f'    "thread_name": "{"MainThread" if thread == 0 else f"Thread-{thread}"}",\n'
+        f'    "os_thread_id": {pid + thread},\n    "active": false,\n    "owns_gil": false,\n'
+        f'    "frames": {_frames(group, thread)},\n    "process_info": null\n  }}'
+        for thread in range(THREADS)
+    ]
+    return "[\n  " + ",\n  ".join(entries) + "\n]\n"
+
+
+@lru_cache(maxsize=GROUPS * THREADS)
 def _frames(group: int, thread: int) -> str:
     """One stack as py-spy writes it."""
     inner = ("all_reduce", _C10D, 2920) if group < GROUPS - 1 else ("read_shard", "/srv/train/data.py", 77)

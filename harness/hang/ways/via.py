@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import selectors
 import shlex
 import signal
@@ -21,12 +22,14 @@ from pydantic import ValidationError
 
 from harness.errors import BadSetting
 from harness.hang.ways import Unreachable, Way
-from harness.processes.sampling.model import ANSWER_FORMAT, NodeAnswer, SampleRequest
+from harness.processes.sampling.model import ANSWER_FORMAT, NodeAnswer, SampleRequest, read_answer
 
 PLACE = "{host}"
 LARGEST_OUTPUT = 256 << 20
 LARGEST_ANSWER = 2 << 30
 MOST_HOSTS = 4_096
+# A pipe to each of the three streams, both ends while it is started.
+_FILES_EACH, _OTHER_FILES = 6, 256
 # Its complaints may come a little later than the end of its answer.
 _LAST_WORDS = 0.5
 _GZIP = b"\x1f\x8b\x08"
@@ -68,9 +71,18 @@ def find(via: str, hosts: str, remote: str = "harness sample") -> list[Way]:
     names = host_names(hosts)
     if not names:
         raise BadSetting("VIA is given, but HOSTS names no host.", mend=_MEND)
+    _allow_files(_FILES_EACH * len(names))
     # ssh hands one text to a shell over there, whatever it is given; so that text is what was typed.
     tail = [remote] if os.path.basename(words[0]) == "ssh" else command
     return [Via(name, [word.replace(PLACE, name) for word in words] + tail) for name in names]
+
+
+def _allow_files(wanted: int) -> None:
+    """Let this process have so many more files open, as far as the system does; a usual limit is 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = wanted + _OTHER_FILES if hard == resource.RLIM_INFINITY else min(hard, wanted + _OTHER_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 _MEND = "make hang-dump VIA='ssh {host}' HOSTS=node1,node2"
@@ -185,9 +197,10 @@ def answer_in(output: bytes) -> NodeAnswer:
             reason = "its answer broke off"
             continue
         try:
-            answer = NodeAnswer.model_validate_json(text)
-        except ValidationError as error:
-            reason = f"its answer can't be read: {error.errors()[0]['msg']}"
+            answer = read_answer(text)
+        except ValueError as error:
+            said_wrong = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            reason = f"its answer can't be read: {said_wrong}"
             continue
         if answer.format != ANSWER_FORMAT:
             reason = f"its harness is of another version: it writes {answer.format}, this reads {ANSWER_FORMAT}"

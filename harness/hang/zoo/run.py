@@ -62,7 +62,7 @@ class Running:
         if not self._started:
             self._start("driver", [], {})
 
-    def wait_for_hang(self, seconds: float = 60) -> None:
+    def wait_for_hang(self, seconds: float = 180) -> None:
         """Wait until everybody is ready, and, where it hangs, until nobody gets on any more.
 
         Raises:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from harness.processes.sampling.alike import Alike, grouped, restored
 
-ANSWER_FORMAT = "drydock-sample/1"
+ANSWER_FORMAT = "drydock-sample/2"
 # What one file of a dump may have at most.
 DUMP_LIMIT = 64 * 2**20
 
@@ -178,6 +178,17 @@ def pack(answer: NodeAnswer) -> bytes:
         answer.dumps, answer.alike = dumps, {}
 
 
+def read_answer(text: bytes) -> NodeAnswer:
+    """The answer whose JSON this is, with all its stacks.
+
+    Raises:
+        ValueError: it isn't one; pydantic's ``ValidationError`` where the form is wrong.
+    """
+    answer = NodeAnswer.model_validate_json(text)
+    answer.dumps, answer.alike = restored(answer.dumps, answer.alike), {}
+    return answer
+
+
 def unpack(data: bytes) -> NodeAnswer:
     """The answer that travelled here.
 
@@ -185,9 +196,7 @@ def unpack(data: bytes) -> NodeAnswer:
         ValueError: this isn't one, or not a whole one.
     """
     try:
-        answer = NodeAnswer.model_validate_json(gzip.decompress(data))
-        answer.dumps, answer.alike = restored(answer.dumps, answer.alike), {}
-        return answer
+        return read_answer(gzip.decompress(data))
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"no answer of `harness sample`: {error}") from None
     except ValidationError as error:

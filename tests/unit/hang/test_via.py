@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +132,20 @@ def test_an_archive_of_zeros_does_not_fill_the_memory(monkeypatch: pytest.Monkey
     monkeypatch.setattr("harness.hang.ways.via.LARGEST_ANSWER", 1 << 16)
     with pytest.raises(Unreachable, match="broke off"):
         answer_in(gzip.compress(bytes(1 << 20)))
+
+
+def test_stacks_that_travelled_once_are_all_there() -> None:
+    stacks = b'[{"pid": 7, "thread_id": 1, "frames": []}]'
+    dumps = {"7.json": stacks, "8.json": stacks.replace(b"7", b"8")}
+    assert answer_in(b"hello\n" + pack(NodeAnswer(dumps=dumps))).dumps == dumps
+
+
+def test_a_thousand_hosts_get_the_files_that_they_need() -> None:
+    """Three pipes each are more than the 1,024 files that a process may usually have open."""
+    code = (
+        "import resource as r; from harness.hang.ways.via import find\n"
+        "hard = r.getrlimit(r.RLIMIT_NOFILE)[1]; r.setrlimit(r.RLIMIT_NOFILE, (64, min(hard, 8192)))\n"
+        "find('ssh {host}', 'n[1-1000]'); print(r.getrlimit(r.RLIMIT_NOFILE)[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) >= 3000
