@@ -98,8 +98,12 @@ class Settings(BaseModel):
     faults: str = Field("", description="what SERVER=simulated does wrong: 429:0.1,slow-first-token:2s; or all")
     latency: float = Field(0.1, ge=0, le=600, description="seconds that an answer of SERVER=simulated takes")
     config: str = Field("", description="training configuration of AReaL or verl, as YAML; found like AGENT")
-    global_bs: int = Field(256, ge=1, le=1_000_000, description="stage 3: prompts of a training step over all ranks")
-    group_size: int = Field(8, ge=1, le=10_000, description="stage 3: runs for each prompt")
+    pause: bool = Field(False, alias="BREAK", description="stage 4: AReaL's worker waits for a debugger before it runs")
+    areal_python: Path | None = Field(None, description="stage 4: an interpreter that has AReaL; default: this one")
+    global_bs: int = Field(
+        256, ge=1, le=1_000_000, description="stages 3, 4: prompts of a training step over all ranks"
+    )
+    group_size: int = Field(8, ge=1, le=10_000, description="stages 3 and 4: runs for each prompt")
     rollout_dp_size: int = Field(4, ge=1, le=10_000, description="stage 3: ranks that share the prompts")
     in_flight: int = Field(0, ge=0, le=100_000, description="stage 3: most runs at once; 0: all of them")
 
@@ -122,7 +126,9 @@ class Settings(BaseModel):
     temperature: float = Field(1.0, ge=0, le=10, description="`compare`: as your rollout samples; 1: the model's own")
     top_p: float = Field(1.0, gt=0, le=1, description="`compare`: likewise")
     top_k: int = Field(0, ge=0, description="`compare`: likewise; 0: all tokens")
-    reward: str = Field("", description="`compare`: file.py:function(row, text) that gives a reward")
+    reward: str = Field(
+        "", description="`compare`: file.py:function(row, text) that gives a reward; stage 4: one for AReaL's RLVRWorkflow"
+    )
 
     record: Path | None = Field(None, description="`check` keeps every call of every run in this new folder")
     replay: Path | None = Field(None, description="`check` takes the answers from this recording, without any server")

@@ -307,10 +307,10 @@ class Child:
 
     async def _end(self) -> None:
         """End the process and all that it started, and gather the rest of what it said."""
-        family = _family(self._process.pid, self._mark)
+        relatives = family(self._process.pid, self._mark)
         if self.exited.done() and not self.exited.cancelled():
-            self.trace.left_processes = [_command_line(process) for process in family]
-        for process in family:
+            self.trace.left_processes = [command_line(process) for process in relatives]
+        for process in relatives:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         if not self.exited.done():
@@ -329,7 +329,7 @@ class Child:
         os.close(self._control)
 
 
-def _family(leader: int, mark: str) -> list[psutil.Process]:
+def family(leader: int, mark: str) -> list[psutil.Process]:
     """What the child started, without the child itself.
 
     A process that has lost its parent and made a session of its own can still be told by the mark in its environment.
@@ -351,7 +351,8 @@ def _alive(process: psutil.Process) -> bool:
         return False
 
 
-def _command_line(process: psutil.Process) -> str:
+def command_line(process: psutil.Process) -> str:
+    """How a process was started, or its name where that can't be read."""
     with contextlib.suppress(psutil.Error):
         return " ".join(process.cmdline())[:200] or process.name()
     return f"process {process.pid}"

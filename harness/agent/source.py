@@ -99,6 +99,37 @@ def locate(given: str, *, folders: Sequence[Path], agent_help: str = "AGENT=") -
     return _with_class(AgentSource(given, name, class_name, path_or_none, tuple(folders)), agent_help)
 
 
+def locate_function(given: str, folders: Sequence[Path], *, name_help: str = "REWARD=") -> AgentSource:
+    """Find a function, named as an agent is; ``class_name`` is the function's name.
+
+    Raises:
+        AgentNotFound: no such file, module or function.
+        AgentUnreadable: the file isn't Python that this interpreter can read.
+    """
+    name, colon, function = given.strip().rpartition(":")
+    if not colon:
+        name, _, function = given.strip().rpartition(".")
+    if not name or not function.isidentifier():
+        raise AgentNotFound(f"{given!r} is no function's name", mend=f"{name_help}file.py:function")
+    if not (name.endswith(".py") or "/" in name):
+        found = find_module(name, [*map(str, folders), *sys.path])
+        if found is None:
+            raise AgentNotFound(f"there is no module {name!r}", mend=f"{name_help}path/to/{name}.py:{function}")
+        return AgentSource(given, name, function, Path(found) if found.endswith(".py") else None, tuple(folders))
+    path = _find_file(name, folders, name_help)
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except (SyntaxError, ValueError) as error:
+        raise AgentUnreadable(f"{path} is no Python source: {error}") from None
+    functions = [node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    if function not in functions and function not in _bound_names(tree):
+        raise AgentNotFound(
+            f"{path} has no function {function}", mend=f"{name_help}{name}:{functions[0] if functions else 'FUNCTION'}"
+        )
+    search = tuple(dict.fromkeys([path.parent, *folders]))
+    return AgentSource(given, path.stem, function, path, search)
+
+
 def agent_classes(tree: ast.Module) -> list[str]:
     """Classes in a file that have a ``run``, in the order they are written."""
     return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and _run_of(node) is not None]

@@ -8,6 +8,7 @@
 ``stage2_rules`` the judgements on that run, pure
 ``stage3``       runs an agent many times at once: ``stage3_gather`` gathers, ``stage3_rows`` makes rows of it,
                  ``stage3_ends``, ``stage3_rules``, ``stage3_speed`` and ``scaling`` judge, ``stage3_keep`` keeps
+``stage4``       rolls a batch out in AReaL's own controller, in a process of AReaL's interpreter
 ``stage3_data``  the shape of what is kept
 ``bare_client``  makes an agent's calls once more, with nothing around them
 ``train_config`` the few numbers of a training configuration that stage 3 needs

@@ -21,7 +21,7 @@ def reward(run: Gathered, agent: AgentSource) -> Finding | None:
     given = Reward.from_dict(returned["reward"])
     place = _return_place(returned["place"], agent)
     ids = {call.reply.id for call in run.calls if call.reply is not None}
-    status, detail, consequence, mend = _judge_reward(given, ids)
+    status, detail, consequence, mend = judge_reward(given, ids)
     return Finding(
         id="run.reward",
         title="reward",
@@ -34,7 +34,12 @@ def reward(run: Gathered, agent: AgentSource) -> Finding | None:
     )
 
 
-def _judge_reward(given: Reward, ids: set[str]) -> tuple[Status, str, str, str]:
+def judge_reward(given: Reward, ids: set[str]) -> tuple[Status, str, str, str]:
+    """Status, detail, consequence and mend of what a run returned.
+
+    Args:
+        ids: of the completions that the run was answered with.
+    """
     whole = given.whole
     if given.is_dict:
         return _judge_reward_dict(given, ids)

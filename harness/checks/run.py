@@ -19,6 +19,9 @@ from harness.checks.findings import StageResult
 from harness.checks.gather import Gathered
 from harness.checks.report import CheckReport
 from harness.checks.stage3_wanted import Wanted
+from harness.checks.stage4 import keep as stage4_keep
+from harness.checks.stage4 import stage as stage4
+from harness.checks.stage4.wanted import Wanted as InAreal
 from harness.checks.tapes import Tapes
 from harness.errors import BadSetting, Interrupted, ServerUnreachable, UsageError
 from harness.openai_api import probes
@@ -27,7 +30,7 @@ from harness.openai_api.recording.store import RecordedRun, Recording, Writer
 from harness.runs import RunFolder
 from harness.runs.folder import Fingerprint
 
-STAGES = (1, 2, 3)
+STAGES = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Request:
         replay: a recording that answers in the server's place; ``endpoint`` isn't asked then.
         run: which of its runs stage 2 replays.
         load: what stage 3 does.
+        areal: what stage 4 does; None where it isn't wanted.
     """
 
     stages: tuple[int, ...]
@@ -59,6 +63,7 @@ class Request:
     replay: Path | None = None
     run: int | None = None
     load: Wanted = field(default_factory=Wanted)
+    areal: InAreal | None = None
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,8 @@ def check(
             course.stage2(prepared)
         if 3 in request.stages and prepared is not None and not course.ended_early:
             course.stage3(prepared)
+        if 4 in request.stages and prepared is not None and not course.ended_early:
+            course.stage4(prepared)
     except KeyboardInterrupt:
         course.ended_early = "stopped by Ctrl-C"
         _finish(course, fingerprint)
@@ -209,7 +216,7 @@ class _Course:
         elif 1 not in request.stages:
             self.model = _served_model(request)
         # Stage 3 records all its runs; one more of stage 2 would take the place of the first.
-        tapes = Tapes() if 3 in request.stages else _tapes(request, prepared, self.model, self.folder)
+        tapes = Tapes() if set(request.stages) & {3, 4} else _tapes(request, prepared, self.model, self.folder)
         self.listener.begins(2, f"one run of {prepared.agent.given}")
         finished = stage2.run(_plan(request, prepared, self.model, tapes), request.endpoint, tell=self.listener.tells)
         self.seed = finished.seed
@@ -218,8 +225,9 @@ class _Course:
         self._ended(finished.result)
         if tapes.writer is not None:
             tapes.writer.check()
-        if finished.result.failed and 3 in request.stages:
-            self.ended_early = "stage 3 was not run: one run fails already"
+        later = [stage for stage in request.stages if stage > 2]
+        if finished.result.failed and later:
+            self.ended_early = f"stage {later[0]} was not run: one run fails already"
 
     def stage3(self, prepared: Prepared) -> None:
         """Many runs; with the seed of stage 2 where that has made one."""
@@ -232,7 +240,7 @@ class _Course:
         size = request.load.size
         self.listener.begins(3, f"{size.runs} runs of {prepared.agent.given}, {size.at_once} at once")
         model = self.model or "simulated"
-        writer = _tapes(request, prepared, model, self.folder).writer
+        writer = None if 4 in request.stages else _tapes(request, prepared, model, self.folder).writer
         plan = stage3.Plan(
             prepared.agent,
             prepared.data,
@@ -249,6 +257,27 @@ class _Course:
         stage3_keep.keep(self.folder, many)
         self._ended(many.result)
         if many.interrupted:
+            raise KeyboardInterrupt
+        if writer is not None:
+            writer.check()
+
+    def stage4(self, prepared: Prepared) -> None:
+        """A batch through AReaL's controller, with the seed of the stages before."""
+        request, wanted = self.request, self.request.areal
+        assert wanted is not None
+        assert prepared.data is not None
+        if request.stages == (4,):
+            self.model = _served_model(request)
+        self.listener.begins(4, f"{wanted.prompts} × {wanted.group_size} runs in AReaL's rollout controller")
+        writer = _tapes(request, prepared, self.model, self.folder).writer
+        seed = self.seed if self.seed is not None else request.seed
+        plan = stage4.Plan(prepared.agent, prepared.data, seed, self.model, wanted, request.arguments, writer)
+        finished = stage4.run(plan, request.endpoint, tell=self.listener.tells)
+        self.seed = finished.seed if finished.seed is not None else self.seed
+        if finished.gathered is not None:
+            stage4_keep.keep(self.folder, finished.gathered)
+        self._ended(finished.result)
+        if finished.interrupted:
             raise KeyboardInterrupt
         if writer is not None:
             writer.check()
@@ -293,11 +322,18 @@ def _tapes(request: Request, prepared: Prepared, model: str, folder: RunFolder) 
         "arguments": dict(request.arguments),
         "data": request.data,
         "model": model,
-        "group_size": request.load.size.group_size if 3 in request.stages else 1,
-        "base_path": urlsplit(request.endpoint.base_url).path,
+        "group_size": _group_size(request),
+        # What AReaL's proxy answers is recorded as if it were below /v1, as with every other server.
+        "base_path": "/v1" if request.areal is not None else urlsplit(request.endpoint.base_url).path,
         "drydock": __version__,
     }
     return Tapes(writer=Writer.create(request.record, about, folder.redactor))
+
+
+def _group_size(request: Request) -> int:
+    if request.areal is not None:
+        return request.areal.group_size
+    return request.load.size.group_size if 3 in request.stages else 1
 
 
 def _served_model(request: Request) -> str:

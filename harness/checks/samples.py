@@ -121,6 +121,14 @@ def choose(data: DataSet, seed: int | None) -> tuple[int, int]:
     return seed, random.Random(seed).randrange(len(data))
 
 
+def several(data: DataSet, seed: int | None, count: int) -> tuple[int, list[Sample]]:
+    """A seed and as many samples: all of them in random order, and again where there are too few."""
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    order = list(range(len(data)))
+    random.Random(seed).shuffle(order)
+    return seed, [data.sample(order[number % len(order)]) for number in range(count)]
+
+
 def _decode(raw: bytes, number: int) -> str:
     # Windows editors put a mark in front of the first line.
     return raw.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")

@@ -43,13 +43,16 @@ _A_WEEK = 7 * 24 * 3600.0
 @setting_option("group_size")
 @setting_option("rollout_dp_size")
 @setting_option("in_flight")
+@setting_option("reward")
+@setting_option("pause")
+@setting_option("areal_python")
 @click.option("--agent-args", help="keyword arguments for the agent's __init__, as a JSON object")
 @click.option("--base-url", "openai_base_url", help="the server, with /v1; default: the stack's")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="file with the server's key")
 @click.option("--here", is_flag=True, help="run in this Python rather than in the stack's dev container")
 @json_option
 def command(agent_args: str | None, api_key_file: Path | None, here: bool, **flags: Any) -> int:
-    """Check an agent in stages: 1 the server, 2 one run, 3 many runs at once.
+    """Check an agent in stages: 1 the server, 2 one run, 3 many runs at once, 4 in AReaL's rollout controller.
 
     Where the stack is up, the check runs in its dev container, as training will; else here, against --base-url.
 
@@ -61,11 +64,12 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
         console.to_stderr()
     stages = _stages(settings)
     if not (here or flags["openai_base_url"] or api_key_file or in_container()):
-        code = _in_the_stack(settings, agent_args)
+        code = _in_the_stack(settings, agent_args, needs_areal=4 in stages)
         if code is not None:
             return code
     folders = tuple(dict.fromkeys([Path.cwd(), settings.workspace]))
     load = wanted(settings, folders)
+    areal = _in_areal(settings, folders) if 4 in stages else None
     endpoint = _endpoint(settings, api_key_file, stages)
     request = run.Request(
         stages=stages,
@@ -81,6 +85,7 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
         replay=settings.replay,
         run=settings.run,
         load=load,
+        areal=areal,
     )
     prepared = run.prepare(request)
     earlier = against.read(index.find(settings.runs_dir, settings.against)) if settings.against else None
@@ -100,14 +105,20 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
     return report.exit_code
 
 
-def _in_the_stack(settings: Settings, agent_args: str | None) -> int | None:
+def _in_areal(settings: Settings, folders: tuple[Path, ...]) -> Any:
+    from harness.checks.stage4.wanted import wanted
+
+    return wanted(settings, folders)
+
+
+def _in_the_stack(settings: Settings, agent_args: str | None, *, needs_areal: bool) -> int | None:
     """Run the check in the stack's dev container; None where there is no stack and none is needed."""
     try:
         # A bare wheel has no Docker SDK; then there is no stack to hand on to.
         from harness.stack.delegate import delegate_check
     except ImportError:
         return None
-    return delegate_check(settings, agent_args)
+    return delegate_check(settings, agent_args, needs_areal=needs_areal)
 
 
 def _limits(settings: Settings) -> Limits:
@@ -153,6 +164,8 @@ def _next_steps(report: CheckReport) -> list[str]:
     mended = "   # once what is marked ✗ is mended"
     if report.ended_early:
         return [_call(stage=1) + mended]
+    if report.stages and report.stages[-1].stage == 4:
+        return [_call(stage=4, seed=report.seed) + mended] if report.exit_code else []
     if report.stages and report.stages[-1].stage == 3:
         asked = {"stage": 3, "seed": report.seed} if report.exit_code else {"stage": 3, "config": "grpo.yaml"}
         return [_call(**asked) + (mended if report.exit_code else "   # with the numbers of your training")]

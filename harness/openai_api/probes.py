@@ -78,6 +78,22 @@ MODELS_BELOW_V1 = Probe("models-below-v1", "/v1/models")
 STILL_THERE = Probe("still-there", "/models")
 CHAT = Probe("chat", "/chat/completions", {"messages": _SAY, "max_tokens": FEW_TOKENS})
 
+# What AReaL's vLLM engine sends: ids, no model name, and log-probs whose tokens are written "token:123".
+BY_TOKEN_IDS = Probe(
+    "completions-token-ids",
+    "/completions",
+    {"prompt": TOKEN_IDS, "max_tokens": 4, "logprobs": 0, "return_tokens_as_token_ids": True},
+    with_model=False,
+)
+# What its SGLang engine sends.
+GENERATE = Probe(
+    "generate",
+    "/generate",
+    {"input_ids": TOKEN_IDS, "sampling_params": {"max_new_tokens": 2}, "return_logprob": True},
+    at_root=True,
+    with_model=False,
+)
+
 # Asked once a chat has been answered; in this order.
 FEATURES: tuple[Probe, ...] = (
     Probe(
@@ -125,13 +141,7 @@ FEATURES: tuple[Probe, ...] = (
     ),
     Probe("responses", "/responses", {"input": "Say hi.", "max_output_tokens": 16}),
     Probe("completions", "/completions", {"prompt": "The capital of France is", "max_tokens": 4}),
-    # What AReaL's vLLM engine sends: ids, no model name, and log-probs whose tokens are written "token:123".
-    Probe(
-        "completions-token-ids",
-        "/completions",
-        {"prompt": TOKEN_IDS, "max_tokens": 4, "logprobs": 0, "return_tokens_as_token_ids": True},
-        with_model=False,
-    ),
+    BY_TOKEN_IDS,
     Probe(
         "prompt-logprobs",
         "/completions",
@@ -142,13 +152,7 @@ FEATURES: tuple[Probe, ...] = (
         "/chat/completions",
         {"messages": _SAY, "max_tokens": 4, "return_token_ids": True},
     ),
-    Probe(
-        "generate",
-        "/generate",
-        {"input_ids": TOKEN_IDS, "sampling_params": {"max_new_tokens": 2}, "return_logprob": True},
-        at_root=True,
-        with_model=False,
-    ),
+    GENERATE,
     # vLLM calls the text "prompt", llama.cpp "content".
     Probe("tokenize", "/tokenize", {"prompt": "hello"}, at_root=True),
     Probe("tokenize-content", "/tokenize", {"content": "hello"}, at_root=True),

@@ -35,14 +35,21 @@ def dev_container(client: Any, settings: Settings) -> Container:
 
 
 def execute(
-    client: Any, settings: Settings, command: Sequence[str], *, environment: Mapping[str, str] | None = None
+    client: Any,
+    settings: Settings,
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    container: Container | None = None,
 ) -> int:
-    """Run a command in ``dev`` with the server's and the cluster's addresses and keys set; returns its exit code.
+    """Run a command with the server's and the cluster's addresses and keys set; returns its exit code.
+
+    In ``dev``, or in another container that is like it.
 
     The terminal, if there is one, is handed through; without one, Ctrl-C and SIGTERM are. Values travel in the
     environment of ``docker exec``, not on its command line, where every user of this machine could read them.
     """
-    container = dev_container(client, settings)
+    container = container or dev_container(client, settings)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     mark = uuid.uuid4().hex
     given = {**(environment or {}), "DRYDOCK_EXEC": mark}

@@ -7,7 +7,7 @@
 
 How one stands on another::
 
-    base (registry or bootstrap)  ->  llamacpp | vllm
+    base (registry or bootstrap)  ->  llamacpp | vllm | areal
     an engine project's own       ->  gpu-engine
     base, or FRAMEWORK=           ->  node  ->  user, where there is something to install  ->  dev
 
@@ -41,6 +41,7 @@ __all__ = [
     "Images",
     "Removed",
     "all_images",
+    "ensure_areal_image",
     "ensure_base_image",
     "ensure_images",
     "find_images",
@@ -263,6 +264,12 @@ def _all_images(builder: _Builder, on_gpu: bool) -> Images:
 def ensure_base_image(client: Any, settings: Settings) -> BuiltImage:
     """Find or make the base image alone; see :func:`ensure_images` for what may go wrong."""
     return _Builder(client, settings, load_catalogue()).base()
+
+
+def ensure_areal_image(client: Any, settings: Settings) -> BuiltImage:
+    """Find or make the image with AReaL's virtual environment; see :func:`ensure_images` for what may go wrong."""
+    builder = _Builder(client, settings, load_catalogue())
+    return builder.catalogued("areal", builder.base(), "AReaL for stage 4 (once; some minutes)")
 
 
 def image_references(client: Any, settings: Settings) -> list[str]:

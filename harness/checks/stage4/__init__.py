@@ -1,0 +1,13 @@
+"""Stage 4: the agent inside AReaL's own rollout controller, against the server that runs already.
+
+``driver``   a program that runs in AReaL's interpreter and says what happens; imports nothing of ours
+``inside``   what AReaL's worker imports in the agent's place: the agent, with a note of what it returned
+``doors``    two ports of 127.0.0.1 that see the calls of agents and of AReaL's engine
+``wanted``   what to do, from the settings and the training configuration
+``gather``   starts the driver, follows it, takes a hang dump where nothing moves, ends all it has started
+``stall``    decides, while it runs, whether anything can still move
+``reasons``  reads a worker's own reason out of its log
+``rules``    judges what came back; ``tensors`` what the trajectories hold
+``support``  what AReaL supports, and what of it can be run here
+``stage``    puts these together
+"""

@@ -1,0 +1,348 @@
+"""Runs AReaL's real rollout controller once; a program of its own, run by an interpreter that has AReaL.
+
+``driver.py JOB EVENTS CONTROL``: a JSON file that says what to do, and two open descriptors. Each line written to
+EVENTS is one JSON object with ``event``; lines read from CONTROL are answers to it, and its end means that whoever
+asked is gone. Everything that AReaL prints goes to standard output and error as ever.
+
+Imports nothing of ours: it runs with whatever Python has AReaL, and what it says is plain data that others judge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import threading
+import time
+import traceback
+from typing import Any
+
+# Not this script's folder, whose modules have common names, and which AReaL would hand on to its workers.
+sys.path[:] = [
+    folder for folder in sys.path if os.path.realpath(folder or ".") != os.path.dirname(os.path.realpath(__file__))
+]
+
+# A rollout in training comes from the configuration's own sections; everything else is training's business.
+SECTIONS = ("experiment_name", "trial_name", "seed", "tokenizer_path", "cluster", "rollout", "gconfig", "scheduler")
+ROLE = "drydock-check"
+PROGRESS_SECONDS = 0.5
+OBSERVER = "drydock_observed.Agent"
+
+
+class Channel:
+    """The two pipes to whoever asked."""
+
+    def __init__(self, events: int, control: int) -> None:
+        self._events, self._lock = events, threading.Lock()
+        self._control = os.fdopen(control, "r", encoding="utf-8")
+        self._answers: list[dict[str, Any]] = []
+        self._news = threading.Condition()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def say(self, event: str, **fields: Any) -> None:
+        line = json.dumps({"event": event, "time": time.time(), **fields}, default=str).encode() + b"\n"
+        with self._lock:
+            while line:
+                line = line[os.write(self._events, line) :]
+
+    def ask(self, event: str, **fields: Any) -> dict[str, Any]:
+        """Say something and wait for the answer to it."""
+        self.say(event, **fields)
+        with self._news:
+            while not self._answers:
+                self._news.wait()
+            return self._answers.pop(0)
+
+    def _listen(self) -> None:
+        for line in self._control:
+            with self._news:
+                self._answers.append(json.loads(line))
+                self._news.notify_all()
+        os._exit(1)  # nobody is there any more to whom anything could be said
+
+
+def main() -> None:
+    """Do one job."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        job = json.load(file)
+    channel = Channel(int(sys.argv[2]), int(sys.argv[3]))
+    for folder in reversed(job["path"]):
+        sys.path.insert(0, folder)
+    phase = "import"
+    controller = None
+    try:
+        channel.say("phase", name=phase)
+        versions = _import()
+        channel.say("versions", **versions)
+        phase = "config"
+        channel.say("phase", name=phase)
+        config, base, told = read_config(job)
+        channel.say("config", **told)
+        phase = "workers"
+        channel.say("phase", name=phase)
+        controller = _controller(job, config, base)
+        if any(work["kind"] == "agent" for work in job["work"]) and job.get("start_proxy", True):
+            phase = "proxy"
+            channel.say("phase", name=phase)
+            controller.start_proxy()
+        for number, work in enumerate(job["work"]):
+            phase = "rollout"
+            channel.say("phase", name=phase, work=number)
+            _roll_out(channel, work, number, config, controller)
+        phase = "template"
+        _template(channel, config)
+    except BaseException as error:  # noqa: BLE001  # whatever it is, whoever asked is told
+        channel.say("failed", phase=phase, type=type(error).__name__, text=str(error), traceback=traceback.format_exc())
+    channel.say("phase", name="end")
+    if controller is not None:
+        try:
+            controller.destroy()
+        except BaseException as error:  # noqa: BLE001
+            channel.say("destroy", type=type(error).__name__, text=str(error))
+    channel.say("done")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _import() -> dict[str, str]:
+    from importlib import metadata
+
+    import areal  # noqa: F401
+    from areal.engine import RemoteSGLangEngine, RemotevLLMEngine  # noqa: F401
+    from areal.infra import LocalScheduler  # noqa: F401
+
+    found = {}
+    for name in ("areal", "torch", "transformers", "ray", "litellm", "openai"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def read_config(job: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """The rollout's configuration as training reads it, and what was put in for the check.
+
+    Sections that only training needs are left alone: they may be a subclass's, or need what isn't on this machine.
+    """
+    from areal.api.cli_args import (
+        BaseExperimentConfig,
+        ClusterSpecConfig,
+        GenerationHyperparameters,
+        InferenceEngineConfig,
+        SchedulerConfig,
+        parse_cli_args,
+    )
+    from omegaconf import OmegaConf
+
+    whole, _ = parse_cli_args(["--config", job["config"]])
+    given = {}
+    for name in SECTIONS:
+        if name in whole and not OmegaConf.is_missing(whole, name):
+            value = whole[name]
+            given[name] = OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+
+    def section(name: str, kind: Any) -> Any:
+        return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), given.get(name) or {}))
+
+    rollout = section("rollout", InferenceEngineConfig) if "rollout" in given else None
+    if rollout is None:
+        raise ValueError("the configuration has no section rollout")
+    gconfig = section("gconfig", GenerationHyperparameters)
+    scheduler = section("scheduler", SchedulerConfig)
+    cluster = section("cluster", ClusterSpecConfig)
+    changed: dict[str, Any] = {}
+    for name, value in job["set"].items():
+        _set(rollout, name, value, changed)
+    for spec in rollout.scheduling_spec:
+        spec.gpu = 0
+    folder = job["folder"]
+    cluster.fileroot = rollout.fileroot = folder
+    cluster.name_resolve.type = "nfs"
+    cluster.name_resolve.nfs_record_root = os.path.join(folder, "names")
+    os.makedirs(cluster.name_resolve.nfs_record_root, exist_ok=True)
+    base = BaseExperimentConfig(
+        experiment_name=str(given.get("experiment_name") or "check"),
+        trial_name=str(given.get("trial_name") or "stage4"),
+        cluster=cluster,
+        seed=int(given.get("seed") or 1),
+    )
+    rollout.experiment_name, rollout.trial_name = base.experiment_name, base.trial_name
+    told = {
+        "changed": changed,
+        "backend": rollout.backend,
+        "scheduler": scheduler.type,
+        "mode": rollout.agent.mode,
+        "export_style": rollout.agent.export_style,
+        "turn_discount": rollout.agent.turn_discount,
+        "consumer_batch_size": rollout.consumer_batch_size,
+        "max_concurrent_rollouts": rollout.max_concurrent_rollouts,
+        "max_head_offpolicyness": rollout.max_head_offpolicyness,
+        "request_timeout": rollout.request_timeout,
+        "setup_timeout": rollout.setup_timeout,
+        "tokenizer_path": rollout.tokenizer_path,
+        "env_vars": sorted({name for spec in rollout.scheduling_spec for name in spec.env_vars}),
+    }
+    return (rollout, gconfig), base, told
+
+
+def _set(rollout: Any, name: str, value: Any, changed: dict[str, Any]) -> None:
+    *above, last = name.split(".")
+    owner = rollout
+    for part in above:
+        owner = owner[int(part)] if part.isdigit() else getattr(owner, part)
+    before = getattr(owner, last)
+    if before != value:
+        setattr(owner, last, value)
+        changed[name] = {"was": "" if "key" in last else before, "is": "" if "key" in last else value}
+
+
+def _controller(job: dict[str, Any], config: Any, base: Any) -> Any:
+    from areal.api import LocalInfServerInfo
+    from areal.engine import RemoteSGLangEngine, RemotevLLMEngine
+    from areal.infra import LocalScheduler
+
+    rollout = config[0]
+    scheduler = LocalScheduler(exp_config=base, startup_timeout=rollout.setup_timeout)
+    # AReaL gives its proxy 60 seconds to import half of the world, which no configuration changes.
+    with contextlib.suppress(AttributeError):
+        LocalScheduler._wait_for_fork_ready.__defaults__ = (max(60.0, rollout.setup_timeout),)
+    engine = RemoteSGLangEngine if rollout.backend.startswith("sglang") else RemotevLLMEngine
+    controller = engine.as_controller(rollout, scheduler)
+    info = LocalInfServerInfo(host=job["server"]["host"], port=job["server"]["port"], process=None)
+    controller.initialize(role=ROLE, server_infos=[info] * job["servers"])
+    return controller
+
+
+def _roll_out(channel: Channel, work: dict[str, Any], number: int, config: Any, controller: Any) -> None:
+    """One batch through the controller, as its ``rollout_batch`` does it."""
+    proxies = list(getattr(controller, "proxy_addrs", []))
+    if work["kind"] == "agent":
+        workflow, kwargs = OBSERVER, {"drydock": {**work["agent"], "work": number}}
+        if proxies:
+            # What the agents are given leads through a port that sees their calls; the proxy behind it is AReaL's own.
+            controller.proxy_addrs[:] = channel.ask("proxies", addresses=proxies)["addresses"]
+    else:
+        workflow = "areal.workflow.rlvr.RLVRWorkflow"
+        kwargs = {"reward_fn": work["reward"], "gconfig": config[1], "tokenizer": config[0].tokenizer_path}
+    data = [
+        {**sample, "drydock_index": index} if work["kind"] == "agent" else sample
+        for index, sample in enumerate(work["samples"])
+    ]
+    ended = threading.Event()
+    watcher = threading.Thread(target=_tell_progress, args=(channel, controller, number, ended), daemon=True)
+    watcher.start()
+    began = time.monotonic()
+    try:
+        results = controller.rollout_batch(
+            data, workflow=workflow, workflow_kwargs=kwargs, group_size=work["group_size"]
+        )
+    finally:
+        ended.set()
+        watcher.join()
+        controller.proxy_addrs[:] = proxies
+    seconds = time.monotonic() - began
+    channel.say("batch", work=number, asked=len(data), got=len(results), seconds=seconds)
+    tokenizer = _tokenizer(config)
+    for index, result in enumerate(results):
+        channel.say("trajectory", work=number, index=index, **_plain(result, tokenizer))
+
+
+def _tell_progress(channel: Channel, controller: Any, number: int, ended: threading.Event) -> None:
+    last = None
+    while True:
+        over = ended.wait(PROGRESS_SECONDS)
+        stats = controller.staleness_manager.get_stats()
+        now = {
+            "enqueued": stats.enqueued,
+            "running": stats.running,
+            "accepted": stats.accepted,
+            "rejected": stats.rejected,
+            "capacity": controller.get_capacity(),
+        }
+        if now != last:
+            channel.say("progress", work=number, **now)
+            last = now
+        if over:
+            return
+
+
+def _plain(result: Any, tokenizer: Any) -> dict[str, Any]:
+    """A trajectory as numbers, with shapes and dtypes as they came, and its texts."""
+    import torch
+    from areal.infra.rpc.rtensor import RTensor
+
+    local = RTensor.localize(result)
+    tensors: dict[str, Any] = {}
+    rows: dict[str, Any] = {}
+    others: dict[str, str] = {}
+    for name, value in local.items():
+        if isinstance(value, torch.Tensor):
+            tensors[name] = {"shape": list(value.shape), "dtype": str(value.dtype).removeprefix("torch.")}
+            rows[name] = _numbers(value.tolist())
+        else:
+            others[name] = type(value).__name__
+    texts = []
+    if tokenizer is not None and "input_ids" in local and "attention_mask" in local:
+        mask = local.get("loss_mask")
+        for row in range(local["input_ids"].shape[0]):
+            keep = local["attention_mask"][row].bool()
+            ids = local["input_ids"][row][keep].tolist()
+            answer = mask[row][keep].tolist() if mask is not None else [0] * len(ids)
+            texts.append(
+                {
+                    "prompt": tokenizer.decode([token for token, use in zip(ids, answer, strict=True) if not use]),
+                    "answer": tokenizer.decode([token for token, use in zip(ids, answer, strict=True) if use]),
+                    "answer_plain": tokenizer.decode(
+                        [token for token, use in zip(ids, answer, strict=True) if use], skip_special_tokens=True
+                    ),
+                }
+            )
+    return {"tensors": tensors, "rows": rows, "others": others, "texts": texts}
+
+
+def _numbers(value: Any) -> Any:
+    """Numbers as JSON has them: it knows neither infinity nor NaN."""
+    if isinstance(value, list):
+        return [_numbers(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _tokenizer(config: Any) -> Any:
+    from areal.utils.hf_utils import load_hf_tokenizer
+
+    return load_hf_tokenizer(config[0].tokenizer_path) if config[0].tokenizer_path else None
+
+
+def _template(channel: Channel, config: Any) -> None:
+    """Whether a conversation's tokens stay as they are when turns are added to it."""
+    tokenizer = _tokenizer(config)
+    if tokenizer is None or not getattr(tokenizer, "chat_template", None):
+        channel.say("template", there=False)
+        return
+    turns = [
+        {"role": "user", "content": "What is 2+2?"},
+        {"role": "assistant", "content": "It is 4."},
+        {"role": "user", "content": "And 3+3?"},
+    ]
+    first = list(_ids(tokenizer, turns[:1], True))
+    answered = list(_ids(tokenizer, turns[:2], False))
+    later = list(_ids(tokenizer, turns, True))
+    channel.say(
+        "template",
+        there=True,
+        prompt_kept=later[: len(first)] == first,
+        answer_kept=later[: len(answered)] == answered,
+        first=tokenizer.decode(first),
+        later=tokenizer.decode(later),
+    )
+
+
+def _ids(tokenizer: Any, turns: list[dict[str, str]], prompt: bool) -> Any:
+    text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=prompt)
+    return tokenizer.encode(text, add_special_tokens=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""What a worker's log says about why a trajectory, or the whole start, failed; pure.
+
+AReaL hands none of it on: a rollout that fails is logged in the worker and left out of what ``rollout_batch`` returns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_ERROR = re.compile(r"^(?:\S+ )*?((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)): ?(.*)$")
+
+
+@dataclass(frozen=True)
+class Known:
+    """Something that AReaL's log says, in words of ours.
+
+    Args:
+        code: its name in reports.
+        pattern: where it stands in a line.
+        says: what it means; ``{0}`` and so on are the pattern's groups.
+        mend: what to do.
+        fatal: nothing can come any more of a start that says so.
+    """
+
+    code: str
+    pattern: re.Pattern[str]
+    says: str
+    mend: str
+    fatal: bool = False
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One reason, with how often it stands in the log and the first line of it."""
+
+    code: str
+    text: str
+    mend: str
+    count: int
+    line: str
+    fatal: bool
+
+
+def _known(code: str, pattern: str, says: str, mend: str, fatal: bool = False) -> Known:
+    return Known(code, re.compile(pattern), says, mend, fatal)
+
+
+KNOWN = (
+    _known(
+        "reward-type",
+        r"Invalid reward type: <class '([^']+)'>",
+        "AReaL drops a run whose reward is {0}: it takes a float or a dict of them",
+        "return float(reward)",
+    ),
+    _known(
+        "no-proxy",
+        r"proxy_addr is required for agent workflows",
+        "no proxy was started for the agents: every run of them is dropped",
+        "controller.start_proxy() before rollout_batch",
+    ),
+    _known(
+        "not-importable",
+        r"Failed to import workflow from string '([^']+)'[^:]*: (.*)",
+        "the worker can't import {0}: {1}",
+        "put its folder on the workers' PYTHONPATH: rollout.scheduling_spec[0].env_vars.PYTHONPATH",
+    ),
+    _known(
+        "run-not-async",
+        r"Agent's 'run' method must be an async function",
+        "AReaL refuses the agent: its run is no async function",
+        "write: async def run(self, data, **extra_kwargs)",
+    ),
+    _known(
+        "no-run",
+        r"Agent must have a callable 'run' method",
+        "AReaL refuses the agent: it has no run",
+        "add: async def run(self, data, **extra_kwargs)",
+    ),
+    _known(
+        "no-call",
+        r"[Nn]o interactions in session",
+        "a run made no call to the model: there is nothing to give the reward to",
+        "call the model through base_url and api_key of run",
+    ),
+    _known(
+        "admin-key",
+        r"Refusing to start (?:the )?server on non-loopback host",
+        "AReaL's proxy doesn't start with the admin key that everybody knows",
+        "rollout.agent.admin_api_key: ${{oc.env:AREAL_ADMIN_KEY}}",
+        fatal=True,
+    ),
+    _known(
+        "litellm",
+        r"No module named '(litellm\.[\w.]+)'",
+        "AReaL's proxy can't import {0}: this litellm is too new for it",
+        "pip install litellm==1.81.3",
+        fatal=True,
+    ),
+    _known(
+        "no-engine",
+        r"No module named '(vllm|sglang)[\w.]*'",
+        "AReaL can't start {0} itself: it isn't installed in its Python",
+        "attach to a server that runs: make up ENGINE=vllm",
+        fatal=True,
+    ),
+    _known(
+        "module-missing",
+        r"No module named '([\w.]+)'",
+        "a worker lacks the package {0}",
+        "install it into the Python that has AReaL",
+        fatal=True,
+    ),
+    _known(
+        "tokenizer",
+        r"(?:OSError: )?(.*?) is not a local folder and is not a valid model identifier",
+        "there is no tokenizer at {0}",
+        "rollout.tokenizer_path: the model's folder or its hub id",
+        fatal=True,
+    ),
+    _known(
+        "tokenizer",
+        r"We couldn't connect to '[^']*' to load the files|Can't load tokenizer for '([^']*)'",
+        "the tokenizer isn't on this machine, and the hub isn't reached",
+        "rollout.tokenizer_path: the model's folder",
+        fatal=True,
+    ),
+    _known(
+        "server-gone",
+        r"(?:Cannot connect to host|Connect call failed|Server disconnected|Connection reset by peer)",
+        "the inference server went away",
+        "make logs S=inference",
+    ),
+    _known(
+        "bad-gateway",
+        r"(?:502, message='Bad Gateway'|502 Bad Gateway|HTTP 502)",
+        "the inference server went away",
+        "make logs S=inference",
+    ),
+    _known(
+        "no-capacity",
+        r"(?:\b429\b.*(?:capacity|session)|Too Many Requests)",
+        "AReaL's proxy let no more sessions in (429)",
+        "raise rollout.max_concurrent_rollouts, or end sessions sooner",
+    ),
+    _known(
+        "reward-id",
+        r"error code 400\].*[Ee]rror setting reward",
+        "a reward was given to a completion id that AReaL's proxy doesn't know; the trajectory is kept without it",
+        "use the id of a completion of this run",
+    ),
+    _known(
+        "timed-out",
+        r"Rollout timed out after ([\d.]+)s",
+        "a rollout took longer than rollout.request_timeout ({0} s)",
+        "find where it waits: make check STAGE=2",
+    ),
+    _known(
+        "choices",
+        r"NotImplementedError.*\bn\b.*(?:not supported|!= ?1)",
+        "AReaL's proxy answers one choice a call",
+        "leave n out, and make several calls",
+    ),
+    _known(
+        "debugger-missing",
+        r"No module named debugpy",
+        "the worker's Python has no debugpy",
+        "pip install debugpy",
+        fatal=True,
+    ),
+)
+
+
+def plain(text: str) -> str:
+    """A log without colours."""
+    return _ANSI.sub("", text)
+
+
+def reasons(log: str) -> list[Reason]:
+    """What a log says, each kind once, in the order in which it came up first."""
+    found: dict[str, Reason] = {}
+    for line in plain(log).splitlines():
+        for known in KNOWN:
+            if (match := known.pattern.search(line)) is None:
+                continue
+            text = known.says.format(*(group or "?" for group in match.groups()))
+            before = found.get(known.code)
+            count = before.count + 1 if before else 1
+            first = before or Reason(
+                known.code, text, known.mend.replace("{{", "{").replace("}}", "}"), 1, line.strip()[:300], known.fatal
+            )
+            found[known.code] = Reason(first.code, first.text, first.mend, count, first.line, first.fatal)
+            break
+    return list(found.values())
+
+
+def last_error(log: str) -> str:
+    """The last exception that a log names, in one line; empty where it names none."""
+    return next(_errors(plain(log).splitlines()[::-1]), "")
+
+
+def _errors(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        if match := _ERROR.match(line.strip()):
+            yield f"{match[1].rpartition('.')[2]}: {match[2]}".strip().rstrip(":")[:300]
