@@ -16,6 +16,7 @@ import harness
 from harness.breakpoints.ask import NoAgent, ask
 from harness.breakpoints.model import Worker
 from harness.errors import DebuggerGone
+from harness.processes.gdb import why_not
 
 SECONDS = 30.0
 
@@ -43,7 +44,13 @@ def agent(worker: Worker, why: str) -> None:
         script.write_text(_script(worker.ip or "127.0.0.1"))
         if python >= (3, 14) and hasattr(sys, "remote_exec"):
             sys.remote_exec(pid, str(script))
-        elif shutil.which("gdb"):
+        elif gdb := shutil.which("gdb"):
+            if reason := why_not(gdb):
+                raise DebuggerGone(
+                    f"No debugger can be let into PID {pid}: {why}, and {reason}.",
+                    consequence="The process goes on as it was.",
+                    mend="put `breakpoint()` into its code; or start it in the stack: make run CMD='…'",
+                )
             _by_gdb(pid, script)
         else:
             raise DebuggerGone(

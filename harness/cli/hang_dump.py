@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,9 +13,14 @@ from harness import console
 from harness.cli.options import as_typed_here, json_option, setting_option
 from harness.cli.ways import ways_in
 from harness.errors import BadSetting, DrydockError, NothingToSample, SamplingDenied
-from harness.hang.collect import Collected, collect
+from harness.hang.ask import ask
+from harness.hang.ways import Way
+from harness.hang.ways.here import Here
 from harness.processes.sampling.model import SampleRequest
 from harness.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from harness.hang.collect import Collected
 
 
 @click.command("hang-dump")
@@ -45,12 +51,16 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     if settings.json_output:
         console.to_stderr()
     request = _request(settings, everything)
-    threading.Thread(target=_load_the_rest, daemon=True).start()
     with console.step("sampling", quiet_below=3600):
-        collected = collect(ways_in(settings), request, settings.runs_dir)
+        ways = ways_in(settings)
+        threading.Thread(target=_load_the_rest, args=(ways,), daemon=True).start()
+        answers, unreachable = ask(ways, request)
+
+    from harness.hang.collect import assemble
+
+    collected = assemble(answers, unreachable, request, settings.runs_dir)
     _refuse_empty(collected, settings)
 
-    from harness.hang import keep
     from harness.hang.decide import diagnose
     from harness.hang.printable import printable_all
     from harness.hang.show import show
@@ -61,6 +71,8 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     if not settings.json_output:
         show(verdict, in_full)
 
+    # Not before: what makes the page takes longer to import than all that has decided.
+    from harness.hang import keep
     from harness.hang.page import NAME, build
     from harness.hang.page.write import now
     from harness.runs import Redactor, shown
@@ -85,9 +97,12 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     ctx.exit(1 if verdict.hangs else problem.exit_code if problem is not None else 0)
 
 
-def _load_the_rest() -> None:
-    """Import what decides while the samples are taken: until then nobody needs it."""
-    from harness.hang import decide
+def _load_the_rest(ways: Sequence[Way]) -> None:
+    """Import what reads and decides while the samples are taken: until then nobody needs it."""
+    for way in ways:
+        if isinstance(way, Here):
+            way.wait_busy(1.0)  # finding the processes comes first, and both want the interpreter
+    from harness.hang import collect, decide, printable, show  # noqa: F401
 
     decide.load_tables()
 

@@ -1,26 +1,21 @@
-"""Asks all ways in side by side and makes one dump of what they answer."""
+"""Makes one dump of what all ways in answer."""
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
+from harness.hang.ask import GRACE_SECONDS, ask
 from harness.hang.expected import add_ended, missing_ranks, recognise_zombies, world_size
 from harness.hang.folder import Manifest, ProcessEntry, dump_name
 from harness.hang.kept_runs import runs_of
 from harness.hang.model import Dump
 from harness.hang.readers import read_memory
-from harness.hang.ways import Stoppable, Unreachable, Way
+from harness.hang.ways import Way
 from harness.processes.sampling.model import NodeAnswer, SampleRequest
 from harness.processes.sampling.roles import is_system
-
-GRACE_SECONDS = 15.0
-STOPPING_SECONDS = 5.0
 
 
 @dataclass
@@ -53,7 +48,7 @@ def collect(
         runs: where `make run` keeps its records.
         grace_seconds: beside what the samples themselves may take: connecting, starting, carrying the answer.
     """
-    answers, unreachable = _ask(ways, request, grace_seconds)
+    answers, unreachable = ask(ways, request, grace_seconds)
     return assemble(answers, unreachable, request, runs)
 
 
@@ -216,68 +211,3 @@ def _free(name: str, taken: dict[str, bytes]) -> str:
     while f"{stem}@{count}.{ending}" in taken:
         count += 1
     return f"{stem}@{count}.{ending}"
-
-
-def _wait(
-    ways: int, back: queue.SimpleQueue[int], answers: dict[int, NodeAnswer], deadline: float, patience: float
-) -> None:
-    """Wait for the ways, as long as it makes sense.
-
-    Once half of them are back and one has found processes, the others get as long again and what one sampling may
-    take: a host that hangs is named soon, also where the whole dump might take minutes.
-    """
-    started, until = time.monotonic(), deadline
-    late = set(range(ways))
-    while late and (rest := until - time.monotonic()) > 0:
-        try:
-            late.discard(back.get(timeout=rest))
-        except queue.Empty:
-            break
-        found = any(answer.processes for answer in list(answers.values()))
-        if found and 2 * len(late) <= ways and until == deadline:
-            until = min(deadline, 2 * time.monotonic() - started + patience)
-
-
-def _ask(ways: Sequence[Way], request: SampleRequest, grace_seconds: float) -> tuple[list[NodeAnswer], dict[str, str]]:
-    """Every way in a thread of its own; one that doesn't come back is left behind."""
-    deadline = time.monotonic() + request.timeout_seconds + grace_seconds
-    patience = grace_seconds + request.gap_seconds * (request.samples - 1) + request.dump_seconds
-    answers: dict[int, NodeAnswer] = {}
-    unreachable: dict[str, str] = {}
-    failures: dict[int, BaseException] = {}
-
-    def ask(number: int, way: Way) -> None:
-        try:
-            answers[number] = way.sample(request, deadline)
-        except Unreachable as error:
-            unreachable[way.name] = error.reason
-        except BaseException as error:  # noqa: BLE001  # it is raised again below, by the one who asked
-            failures[number] = error
-        finally:
-            back.put(number)
-
-    back: queue.SimpleQueue[int] = queue.SimpleQueue()
-    # Daemons: a way that hangs must not keep the command from ending.
-    threads = [
-        threading.Thread(target=ask, args=(number, way), name=f"way {way.name}", daemon=True)
-        for number, way in enumerate(ways)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        _wait(len(ways), back, answers, deadline, patience)
-    finally:
-        # Too late, or Ctrl-C: who still works is told to end what was started, and has a moment for it.
-        late = [(thread, way) for thread, way in zip(threads, ways, strict=True) if thread.is_alive()]
-        for _, way in late:
-            if isinstance(way, Stoppable):
-                way.stop()
-        until = time.monotonic() + STOPPING_SECONDS
-        for thread, _ in late:
-            thread.join(max(0.0, until - time.monotonic()))
-    unreachable |= {way.name: "it didn't answer in time" for _, way in late}
-    for number, error in failures.items():
-        if not isinstance(error, Exception) or len(ways) == 1:
-            raise error
-        unreachable[ways[number].name] = f"{type(error).__name__}: {error}"
-    return [answers[number] for number in sorted(answers)], dict(unreachable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 _BLOCKING, _NONBLOCKING = "py-spy", "py-spy --nonblocking"
+# While it holds its target, py-spy shall not wait for a core.
+_URGENT = -10
 # What py-spy prints, and what that means; the first that is found counts.
 GONE = "it ended before it could be sampled"
 NOT_PYTHON = "not a Python process, or one that py-spy doesn't know"
@@ -52,6 +55,8 @@ class Dumper:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._stopped = False
+        # More of these than cores would take turns on them, and their targets would stand meanwhile.
+        self._holding = threading.BoundedSemaphore(os.cpu_count() or 2)
 
     def dump(self, pid: int, state: str, undisturbed: Callable[[bytes], bool] | None = None) -> Dumped:
         """The stacks of one process.
@@ -87,6 +92,12 @@ class Dumper:
                 process.kill()
 
     def _once(self, pid: int, way: str) -> Dumped:
+        if way == _NONBLOCKING:
+            return self._run(pid, way)
+        with self._holding:
+            return self._run(pid, way)
+
+    def _run(self, pid: int, way: str) -> Dumped:
         program = find_py_spy()
         if program is None:
             return Dumped(way, None, MISSING)
@@ -105,6 +116,9 @@ class Dumper:
             except OSError as error:
                 return Dumped(way, None, f"py-spy can't be started: {error.strerror}")
             self._running.add(process)
+        if way == _BLOCKING:
+            with contextlib.suppress(OSError):  # only root may, and it may have ended
+                os.setpriority(os.PRIO_PROCESS, process.pid, _URGENT)
         try:
             output, complaint = process.communicate(timeout=self._seconds)
         except subprocess.TimeoutExpired:

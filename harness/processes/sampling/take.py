@@ -53,9 +53,11 @@ class Sampling:
 
     Attributes:
         answer: what is known so far.
+        begun: set once dumpers run; from then on whoever asked has nothing to do but wait.
     """
 
     def __init__(self, request: SampleRequest) -> None:
+        self.begun = threading.Event()
         self._request = request
         self._dumper = Dumper(seconds=request.dump_seconds, locals_=request.locals, native=request.native)
         self._broken_off = threading.Event()
@@ -94,6 +96,7 @@ class Sampling:
             self._look_closer(living)
             listening.join()
         finally:
+            self.begun.set()
             limit.cancel()
             self._dumper.stop()
             for entry in answer.processes:
@@ -153,6 +156,7 @@ class Sampling:
         pool = ThreadPoolExecutor(max_workers=max(1, min(len(entries), 2 * (os.cpu_count() or 2))))
         try:
             jobs = [(entry, pool.submit(self._sample, entry)) for entry in entries]
+            self.begun.set()
             for entry, job in jobs:
                 sample, content = job.result()
                 sample.gpu_percent = busy.get(entry.pid)

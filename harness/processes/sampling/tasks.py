@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from harness.processes.gdb import why_not
 from harness.processes.sampling.model import DUMP_LIMIT
 
 _SECONDS = 30.0
@@ -77,6 +78,8 @@ def _by_gdb(pid: int) -> Tasks:
     gdb = shutil.which("gdb")
     if gdb is None:
         return Tasks(None, "gdb is not installed here: apt-get install gdb")
+    if reason := why_not(gdb):
+        return Tasks(None, reason)
     source = resources.files("harness.processes.sampling").joinpath("await_chains.py").read_bytes()
     name = f".drydock-tasks-{secrets.token_hex(8)}"
     error = "it gave no answer"

@@ -287,6 +287,17 @@ class Forks:
         return 1.0
 
 
+class StartsAChild:
+    """A child in its own group, as `multiprocessing` and a tool's subprocess are; says who runs."""
+
+    async def run(self, data: dict[str, Any], **kwargs: Any) -> float:
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(10_000)"])
+        Path("started.part").write_text(f"{os.getpid()} {child.pid}")
+        Path("started.part").rename("started")
+        await asyncio.sleep(10_000)
+        return 1.0
+
+
 class PrintsSecrets:
     async def run(self, data: dict[str, Any], **kwargs: Any) -> float:
         await ask(data, kwargs)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.scenarios.checks.conftest import HERE, Checked, Checker
 from tests.support.fake_model import KEY, MODEL
+from tests.support.harness import wait_for
 
 AGENTS = (HERE / "agents.py").read_text().splitlines()
 
@@ -262,3 +263,17 @@ def test_ctrl_c_ends_the_agent_and_leaves_a_report(check: Checker) -> None:
     assert not any(is_running(child.pid) for child in children)
     report = json.loads((check.folder / "runs" / "latest" / "result.json").read_text())
     assert report["ended_early"] == "stopped by Ctrl-C"
+
+
+@pytest.mark.parametrize("stage", ["2", "3"])
+def test_an_agent_whose_check_was_killed_ends_with_what_it_started(check: Checker, stage: str) -> None:
+    running = check.start("--stage", stage, "--agent", f"{HERE / 'agents.py'}:StartsAChild")
+    started = check.folder / "started"
+    try:
+        wait_for("the agent", lambda: started.exists() or running.poll() is not None, 120)
+        pids = [int(pid) for pid in started.read_text().split()]
+        assert all(is_running(pid) for pid in pids)
+    finally:
+        running.kill()
+        running.communicate()
+    wait_for("the agent and its child to end", lambda: not any(is_running(pid) for pid in pids))

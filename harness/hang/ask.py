@@ -1,0 +1,88 @@
+"""Asks all ways in side by side. Nothing that reads or judges their answers is imported here: that can wait."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+
+from harness.hang.ways import Stoppable, Unreachable, Way
+from harness.processes.sampling.model import NodeAnswer, SampleRequest
+
+GRACE_SECONDS = 15.0
+STOPPING_SECONDS = 5.0
+
+
+def ask(
+    ways: Sequence[Way], request: SampleRequest, grace_seconds: float = GRACE_SECONDS
+) -> tuple[list[NodeAnswer], dict[str, str]]:
+    """Sample by all ways at once, every one in a thread of its own; one that doesn't come back is left behind.
+
+    Args:
+        grace_seconds: beside what the samples themselves may take: connecting, starting, carrying the answer.
+
+    Returns:
+        The answers in the order of the ways, and the ways without one by name, with the reason.
+    """
+    deadline = time.monotonic() + request.timeout_seconds + grace_seconds
+    patience = grace_seconds + request.gap_seconds * (request.samples - 1) + request.dump_seconds
+    answers: dict[int, NodeAnswer] = {}
+    unreachable: dict[str, str] = {}
+    failures: dict[int, BaseException] = {}
+
+    def sample(number: int, way: Way) -> None:
+        try:
+            answers[number] = way.sample(request, deadline)
+        except Unreachable as error:
+            unreachable[way.name] = error.reason
+        except BaseException as error:  # noqa: BLE001  # it is raised again below, by the one who asked
+            failures[number] = error
+        finally:
+            back.put(number)
+
+    back: queue.SimpleQueue[int] = queue.SimpleQueue()
+    # Daemons: a way that hangs must not keep the command from ending.
+    threads = [
+        threading.Thread(target=sample, args=(number, way), name=f"way {way.name}", daemon=True)
+        for number, way in enumerate(ways)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        _wait(len(ways), back, answers, deadline, patience)
+    finally:
+        # Too late, or Ctrl-C: who still works is told to end what was started, and has a moment for it.
+        late = [(thread, way) for thread, way in zip(threads, ways, strict=True) if thread.is_alive()]
+        for _, way in late:
+            if isinstance(way, Stoppable):
+                way.stop()
+        until = time.monotonic() + STOPPING_SECONDS
+        for thread, _ in late:
+            thread.join(max(0.0, until - time.monotonic()))
+    unreachable |= {way.name: "it didn't answer in time" for _, way in late}
+    for number, error in failures.items():
+        if not isinstance(error, Exception) or len(ways) == 1:
+            raise error
+        unreachable[ways[number].name] = f"{type(error).__name__}: {error}"
+    return [answers[number] for number in sorted(answers)], dict(unreachable)
+
+
+def _wait(
+    ways: int, back: queue.SimpleQueue[int], answers: dict[int, NodeAnswer], deadline: float, patience: float
+) -> None:
+    """Wait for the ways, as long as it makes sense.
+
+    Once half of them are back and one has found processes, the others get as long again and what one sampling may
+    take: a host that hangs is named soon, also where the whole dump might take minutes.
+    """
+    started, until = time.monotonic(), deadline
+    late = set(range(ways))
+    while late and (rest := until - time.monotonic()) > 0:
+        try:
+            late.discard(back.get(timeout=rest))
+        except queue.Empty:
+            break
+        found = any(answer.processes for answer in list(answers.values()))
+        if found and 2 * len(late) <= ways and until == deadline:
+            until = min(deadline, 2 * time.monotonic() - started + patience)
