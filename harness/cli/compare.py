@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import os
 import shutil
 from pathlib import Path
@@ -66,19 +67,24 @@ def command(api_key_file: Path | None, **flags: Any) -> int:
     if len(store.samples):
         console.note(f"going on with {len(store.samples)} samples of an interrupted comparison ({store_path})")
 
+    from harness.compare.against import compare_against
+    from harness.compare.page import NAME, build
     from harness.compare.run import compare
     from harness.compare.show import Teller, show
 
     with Teller() as tell:
-        outcome = asyncio.run(compare(job, store, tell))
+        outcome = asyncio.run((compare_against if job.against else compare)(job, store, tell))
     redactor = Redactor([job.endpoint.api_key, *secrets_of(dict(os.environ))])
     with RunFolder.create(settings.runs_dir, "compare", redactor) as folder:
         answer = outcome.as_dict()
+        worst = [row for number in outcome.profile.worst if (row := _both(store, job, number)) is not None]
+        made = datetime.datetime.now().isoformat(" ", "seconds")
+        folder.write_text(NAME, build(outcome, worst, redactor, name=folder.path.name, made=made))
         _keep(store, folder.path)
         folder.finish(answer, fingerprint=of_this_process)
     index.write_page(settings.runs_dir)
     show(outcome)
-    console.note(f"report: {shown(folder.path)}")
+    console.note(f"report: {shown(folder.path)}/{NAME}")
     if settings.json_output:
         console.emit_json({**redactor.data(answer), "folder": shown(folder.path)})
     return outcome.verdict.exit_code
@@ -93,14 +99,19 @@ def _job(settings: Settings, api_key_file: Path | None) -> Job:
     if not 1 <= len(dtypes) <= 2 or any(one not in known for one in dtypes):
         raise BadSetting(f"DTYPE={settings.dtype} can't be used: one or two of {', '.join(known)}")
     path, size = _weights(settings)
+    against, second, earlier = _against(settings, endpoint)
     return Job(
         endpoint=endpoint,
         model=settings.model,
         data=data,
         count=settings.hits if settings.origin("hits") != "default" else _SAMPLES,
         sampling=Sampling(
-            max_tokens=settings.max_tokens, temperature=settings.temperature, top_p=settings.top_p,
-            top_k=settings.top_k, seed=settings.seed,
+            max_tokens=settings.max_tokens,
+            # Two runs of one server can only be held against each other where neither draws lots.
+            temperature=0.0 if against in ("batch", "cache") else settings.temperature,
+            top_p=settings.top_p,
+            top_k=settings.top_k,
+            seed=settings.seed,
         ),
         in_flight=settings.in_flight or _AT_ONCE,
         timeout=max(settings.timeout, 600.0) if settings.origin("timeout") == "default" else settings.timeout,
@@ -111,7 +122,24 @@ def _job(settings: Settings, api_key_file: Path | None) -> Job:
         batch_tokens=settings.batch_tokens,
         weights=size,
         limits=chosen,
-    )  # fmt: skip
+        against=against,
+        second=second,
+        earlier=earlier,
+    )
+
+
+def _against(settings: Settings, endpoint: Endpoint) -> tuple[str, Endpoint | None, Path | None]:
+    """What ``AGAINST`` means: a way, a second server, or an earlier run.
+
+    Raises:
+        BadSetting, NoSuchRun: nothing.
+    """
+    given = settings.against.strip()
+    if not given or given in ("batch", "cache"):
+        return given, None, None
+    if given.startswith(("http://", "https://")):
+        return "server", Endpoint.parse(given, endpoint.api_key), None
+    return "run", None, index.find(settings.runs_dir, given)
 
 
 def _weights(settings: Settings) -> tuple[str, int]:
@@ -165,6 +193,12 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"{path} can't be read: {error}") from None
+
+
+def _both(store: Store, job: Job, number: int) -> tuple[int, int, list[float], list[float]] | None:
+    """A sample's log-probs by both sides."""
+    sample, theirs = store.sample(number), store.score(job.trainer, number)
+    return None if theirs is None else (number, sample.line, sample.decode, theirs.logprobs)
 
 
 def _keep(store: Store, folder: Path) -> None:

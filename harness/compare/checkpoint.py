@@ -44,13 +44,13 @@ class Lines:
         """Write one; it is on its way to the disk when this returns."""
         self._file.seek(0, 2)
         self._places[value["id"]] = self._file.tell()
-        self._file.write(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+        self._file.write(json.dumps(value).encode() + b"\n")
         self._file.flush()
 
     def get(self, number: int) -> dict[str, Any]:
         """Read one."""
         self._file.seek(self._places[number])
-        found: dict[str, Any] = json.loads(self._file.readline().decode("utf-8", "surrogatepass"))
+        found: dict[str, Any] = json.loads(self._file.readline())
         return found
 
     def close(self) -> None:

@@ -174,8 +174,8 @@ class Engine:
         )
 
     async def _try(self, dialect: Dialect) -> None:
-        """One tiny question in a dialect; ids below 1000 exist in every vocabulary."""
-        prompt = [100, 101, 102]
+        """One tiny question in a dialect; ids this small exist in every vocabulary."""
+        prompt = [10, 11, 12]
         decoded = dialect.decoded(await self.ask(dialect.decode(prompt, Sampling(max_tokens=1))))
         if not decoded.logprobs and decoded.text:
             raise NotThere("log-probs of the output")

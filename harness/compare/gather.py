@@ -157,7 +157,7 @@ class Sampler:
             salt = f"drydock-{prompt.id}-{time.time_ns()}" if self._salt else ""
             decoded = await self._engine.decode(self._facts.dialect, prompt.ids, sampling, salt)
             await self._take(sample, decoded)
-        if self._prefill and sample.output:
+        if self._prefill and not problem_of(sample, self._vocabulary):
             await self._engine.prefill(self._facts.dialect, sample)
 
     def _room(self, prompt: int) -> int:

@@ -53,6 +53,11 @@ class Job:
     earlier: Path | None = None
     reward: Reward | None = None
 
+    @property
+    def trainer(self) -> str:
+        """The name under which the store has the other side's scores."""
+        return "second" if self.against else self.dtypes[0]
+
     def key(self) -> dict[str, Any]:
         """What decides the samples and scores; the same for a comparison that goes on with another's."""
         return {

@@ -78,6 +78,7 @@ class Evidence:
         parts: what is compared, for sentences: ("the server", "transformers").
         dtypes: of the reference: the one that is judged, then the other.
         early: the comparison was ended after the first samples.
+        against: what takes the reference's place: ``server``, ``batch``, ``cache`` or ``run``; "" for the reference.
     """
 
     judged: Figures
@@ -93,6 +94,7 @@ class Evidence:
     dtypes: Sequence[str] = ()
     early: bool = False
     rope: dict[str, Any] = field(default_factory=dict)
+    against: str = ""
 
 
 @dataclass
@@ -141,7 +143,16 @@ def decide(evidence: Evidence) -> Verdict:
     differs = bool(broken(evidence.held)) or evidence.judged.tokens == 0
     if differs and not any(reason.id == "not-finite" for reason in found):
         found += _log_probs(evidence)
+    elif suspicious(evidence):
+        # Limits are wide where distributions are flat; what is certainly wrong is wrong within them, too.
+        reason = _shifted(evidence) or _undone(evidence)
+        found += [reason] if reason is not None and reason.certainty == "certain" else []
     return Verdict(agree=not found and not differs, reasons=found)
+
+
+def suspicious(evidence: Evidence) -> bool:
+    """Whether the difference is more than rounding makes, whatever the limits say."""
+    return not evidence.against and _size(evidence) == "more"
 
 
 def _not_finite(evidence: Evidence) -> Reason | None:
@@ -193,6 +204,8 @@ def _tokens(evidence: Evidence) -> Reason | None:
 
 def _log_probs(evidence: Evidence) -> list[Reason]:
     """Why the log-probs of the same tokens differ."""
+    if evidence.against:
+        return [_the_other_way(evidence)]
     if reason := _shifted(evidence) or _undone(evidence):
         return [reason]
     inside, reading = evidence.inside, evidence.reading
@@ -213,6 +226,27 @@ def _log_probs(evidence: Evidence) -> list[Reason]:
         "dtype", "undecided", "or both sides round differently",
         [], ["DTYPE=bfloat16,float32   # runs the reference in both, which tells rounding from weights"],
     )]  # fmt: skip
+
+
+_OTHER_WAY = {
+    "batch": ("batch", "what the engine says depends on how many requests it has at once",
+              "batch-invariant kernels (vLLM: VLLM_BATCH_INVARIANT=1, SGLang: --enable-deterministic-inference)"),
+    "cache": ("cache", "what the engine says depends on whether the prompt comes from its prefix cache",
+              "run the rollout without it (vLLM: --no-enable-prefix-caching) and see whether rewards change"),
+    "server": ("servers", "the two servers differ: weights, dtype or flags",
+               "make compare on each alone says which of them is off from the trainer's model"),
+    "run": ("changed", "the server doesn't say what it said then: weights, dtype or flags have changed",
+            "after a weight update that is meant to be so; without one, look at what was restarted"),
+}  # fmt: skip
+
+
+def _the_other_way(evidence: Evidence) -> Reason:
+    """Only one thing was different, so that is it, as far as one run can tell."""
+    id_, what, mend = _OTHER_WAY[evidence.against]
+    because = [f"mean |d| {evidence.judged.abs_mean:.3g} over {evidence.judged.tokens} tokens"]
+    if evidence.against == "batch" and evidence.reading is not None:
+        because.append(f"reading the same tokens alone and in a batch: mean |d| {evidence.reading.abs_mean:.3g}")
+    return Reason(id_, "likely", what, because, [mend])
 
 
 def _shifted(evidence: Evidence) -> Reason | None:

@@ -88,6 +88,15 @@ class Reference:
         facts: dict[str, Any] = (await self._one("load", **asked))["facts"]
         return facts
 
+    async def open(self, path: str) -> dict[str, Any]:
+        """Load the tokenizer alone; returns what it is.
+
+        Raises:
+            ReferenceUnusable, LibraryMissing: it can't be read.
+        """
+        facts: dict[str, Any] = (await self._one("open", path=path))["facts"]
+        return facts
+
     async def render(self, conversations: Sequence[dict[str, Any]]) -> list[list[int]]:
         """Conversations as token ids."""
         ids: list[list[int]] = (await self._one("render", conversations=list(conversations)))["ids"]

@@ -24,6 +24,8 @@ PAIRS = {
     "decode-prefill": "sampling against reading, both the engine's",
     "rounding": "the reference in two dtypes",
     "decode-other": "sampling against the reference's second dtype",
+    "first-second": "the first side against the second",
+    "prefill-alone": "reading the same tokens in a batch and alone",
 }
 
 
@@ -77,10 +79,10 @@ def show(outcome: Outcome) -> None:
         sign = console.ok if held.kept else (console.note if held.kept is None else console.bad)
         if not held.limit.binding and held.kept is False:
             sign = console.warn
-        sign(f"{held.limit.project}: {held.limit.text}, measured {_number(held.value)}")
+        sign(f"{held.limit.project}: {held.limit.text}, measured {number(held.value)}")
     console.line()
-    rows = [[_TITLES[name], *(_number(getattr(found, name)) for _, found in pairs(outcome))] for name in _SHOWN]
-    console.table(["", *(_COLUMNS[name] for name, _ in pairs(outcome))], rows)
+    rows = [[TITLES[name], *(number(getattr(found, name)) for _, found in pairs(outcome))] for name in TITLES]
+    console.table(["", *(COLUMNS[name] for name, _ in pairs(outcome))], rows)
     console.line()
     _tokens(outcome)
     for problem, times in sorted(outcome.problems.items(), key=lambda item: -item[1]):
@@ -92,6 +94,13 @@ def show(outcome: Outcome) -> None:
 def pairs(outcome: Outcome) -> list[tuple[str, Figures]]:
     """What was compared with what, as far as there are figures."""
     evidence = outcome.evidence
+    if evidence.against:
+        found: dict[str, Figures | None] = {
+            "first-second": evidence.judged,
+            "prefill-alone": evidence.reading,
+            "decode-prefill": evidence.inside,
+        }
+        return [(name, figures) for name, figures in found.items() if figures is not None]
     found = {
         "decode-reference": evidence.judged, "prefill-reference": evidence.reading, "decode-prefill": evidence.inside,
         "rounding": evidence.rounding, "decode-other": evidence.other,
@@ -99,14 +108,16 @@ def pairs(outcome: Outcome) -> list[tuple[str, Figures]]:
     return [(name, figures) for name, figures in found.items() if figures is not None]
 
 
-_COLUMNS = {
+COLUMNS = {
     "decode-reference": "decode:ref",
     "prefill-reference": "prefill:ref",
     "decode-prefill": "decode:prefill",
     "rounding": "ref:ref₂",
     "decode-other": "decode:ref₂",
+    "first-second": "first:second",
+    "prefill-alone": "in a batch:alone",
 }
-_TITLES = {
+TITLES = {
     "abs_mean": "mean |Δ log-prob|",
     "abs_p99": "p99 |Δ log-prob|",
     "abs_max": "max |Δ log-prob|",
@@ -122,7 +133,6 @@ _TITLES = {
     "greedy": "same most likely token",
     "divergence": "tokens until it differs, median",
 }
-_SHOWN = tuple(_TITLES)
 
 
 def _reason(reason: Reason) -> None:
@@ -149,7 +159,7 @@ def _tokens(outcome: Outcome) -> None:
         )
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     if not math.isfinite(value):
         return "–"
     return f"{value:.4g}" if abs(value) < 1e5 else f"{value:.3e}"

@@ -1,6 +1,6 @@
 """Answers requests on standard input, one JSON document a line, until it is closed.
 
-Requests: ``{"do": "load" | "render" | "encode" | "pieces" | "score", …}``. An answer carries ``"re"``, the
+Requests: ``{"do": "open" | "load" | "render" | "encode" | "pieces" | "score", …}``. An answer carries ``"re"``, the
 number of its request; ``score`` answers one line a sample, as soon as it is done. What goes wrong is answered as
 ``{"re": …, "error": kind, "what": sentence}`` and ends nothing.
 """
@@ -29,6 +29,7 @@ class Program:
 
     def __init__(self) -> None:
         self.requests: dict[str, Callable[[Json], Iterator[Json]]] = {
+            "open": self.open,
             "load": self.load,
             "render": self.render,
             "encode": self.encode,
@@ -37,6 +38,13 @@ class Program:
         }
         self._model: Any = None
         self._text: Any = None
+
+    def open(self, asked: Json) -> Iterator[Json]:
+        """The tokenizer alone."""
+        from .text import Text
+
+        self._text = Text(asked["path"])
+        yield {"facts": self._text.facts()}
 
     def load(self, asked: Json) -> Iterator[Json]:
         """Tokenizer and weights; what was loaded before is let go first."""

@@ -1,0 +1,234 @@
+"""``harness compare`` as people run it, on a model of a few lines: faults are named, bad input is a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.harness import CLONE, HARNESS, Ended
+from tests.support.two_sides import Sides, fake_python, fake_weights, serving
+from tests.unit.compare import independent
+
+
+def arguments(url: str, folder: Path, python: Path, *more: str) -> list[str]:
+    weights = fake_weights(folder / "weights")
+    return [
+        "compare", "--base-url", url, "--model", "two-sides", "--reference", str(weights),
+        "--compare-python", str(python), "--hits", "10", "--max-tokens", "16", "--json", *more,
+    ]  # fmt: skip
+
+
+def compare(url: str, folder: Path, *more: str, python: Path | None = None, timeout: float = 120) -> Ended:
+    """Run it against a server."""
+    called = arguments(url, folder, python or fake_python(folder), *more)
+    environment = {**os.environ, "RUNS": str(folder / "runs"), "NO_COLOR": "1"}
+    started = time.monotonic()
+    done = subprocess.run(
+        [str(HARNESS), *called], env=environment, cwd=CLONE, capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, timeout=timeout, check=False,
+    )  # fmt: skip
+    return Ended(tuple(called), done.returncode, done.stdout, done.stderr, time.monotonic() - started)
+
+
+def reasons(ended: Ended) -> list[tuple[str, str]]:
+    assert ended.code == 1, str(ended)
+    return [(reason["id"], reason["certainty"]) for reason in ended.json()["reasons"]]
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "sglang"])
+def test_the_same_model_agrees_in_three_ways(dialect: str, tmp_path: Path) -> None:
+    sides = Sides(dialect=dialect)
+    with serving(sides) as url:
+        ended = compare(url, tmp_path).ok()
+    answer = ended.json()
+    assert answer["agree"]
+    assert answer["samples"] == 10
+    assert set(answer["figures"]) == {
+        "decode-reference", "prefill-reference", "decode-prefill", "rounding", "decode-other",
+    }  # fmt: skip
+    assert answer["figures"]["decode-prefill"]["abs_max"] < 1e-9
+    assert sides.most_at_once > 1
+    folder = Path(answer["folder"])
+    assert (folder / "report.html").is_file()
+    # What was gathered is all there, and gives the same figures by another hand.
+    assert independent.main(folder) == 0
+    assert not list((tmp_path / "runs").glob(".compare-*"))
+
+
+def test_a_server_without_prompt_log_probs_is_compared_as_far_as_it_goes(tmp_path: Path) -> None:
+    with serving(Sides(dialect="llamacpp")) as url:
+        answer = compare(url, tmp_path).ok().json()
+    assert answer["server"]["cannot"] == ["prompt log-probs"]
+    assert "decode-reference" in answer["figures"]
+    assert "prefill-reference" not in answer["figures"]
+    assert any("can't give log-probs of a prompt" in note for note in answer["notes"])
+    assert answer["tokens"]["counted"] > 5
+
+
+FAULTS: dict[str, tuple[Sides, dict[str, Any], tuple[str, ...], list[tuple[str, str]]]] = {
+    "temperature": (
+        Sides(faults=frozenset({"processed"})), {}, ("--temperature", "0.7"), [("temperature", "certain")],
+    ),
+    "a temperature that nobody asked for": (
+        Sides(faults=frozenset({"processed"}), overrides={"temperature": 0.6}), {}, (), [("temperature", "certain")],
+    ),
+    "top-p": (
+        Sides(faults=frozenset({"processed"})), {}, ("--top-p", "0.5"), [("top-p", "certain")],
+    ),
+    "one token beside": (Sides(faults=frozenset({"shifted"})), {}, (), [("shifted", "certain")]),
+    "another model": (Sides(seed=2), {}, (), [("weights", "likely")]),
+    "an engine that contradicts itself": (
+        Sides(faults=frozenset({"noisy"})), {}, (), [("engine-decode", "likely")],
+    ),
+    "another template": (Sides(template="other"), {}, (), [("template", "certain")]),
+    "no BOS": (Sides(template="no bos"), {}, (), [("bos", "certain")]),
+    "NaN": (Sides(faults=frozenset({"nan"})), {}, (), [("not-finite", "certain")]),
+    "minus infinity": (Sides(faults=frozenset({"infinite"})), {}, (), [("not-finite", "certain")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_named(name: str, tmp_path: Path) -> None:
+    sides, options, more, expected = FAULTS[name]
+    with serving(sides) as url:
+        ended = compare(url, tmp_path, *more, python=fake_python(tmp_path, **options))
+    assert reasons(ended) == expected, str(ended)
+
+
+def test_another_model_is_found_before_all_is_sampled(tmp_path: Path) -> None:
+    with serving(Sides(seed=2)) as url:
+        answer = compare(url, tmp_path, "--hits", "200").json()
+    assert answer["samples"] == 4
+    assert any("ended after 4 samples" in note for note in answer["notes"])
+
+
+def test_token_ids_of_another_vocabulary(tmp_path: Path) -> None:
+    with serving(Sides(faults=frozenset({"other-ids"}))) as url:
+        ended = compare(url, tmp_path)
+    assert ended.code != 0
+    assert "isn't in the reference's vocabulary" in ended.stdout + ended.stderr
+
+
+def test_empty_completions_and_long_prompts_are_left_out_by_name(tmp_path: Path) -> None:
+    with serving(Sides(faults=frozenset({"empty"}))) as url:
+        answer = compare(url, tmp_path).json()
+    assert answer["problems"] == {"empty completion": 10}
+    assert answer["exit_code"] == 1
+    with serving(Sides(context=300)) as url:
+        answer = compare(url, tmp_path, "--hits", "12").ok().json()
+    assert any("tokens, and the server's context 300" in problem for problem in answer["problems"])
+
+
+def test_a_server_that_dies_leaves_what_it_said_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    sides = Sides(dies_after=9)
+    with serving(sides) as url:
+        ended = compare(url, tmp_path, "--in-flight", "2", "--hits", "24")
+        assert ended.code == 3, str(ended)
+        assert "samples are kept" in ended.stderr
+        assert "has died" in ended.stderr
+        sides.dies_after = 0
+        before = len(sides.requests)
+        answer = compare(url, tmp_path, "--in-flight", "2", "--hits", "24").ok().json()
+        decoded = [body for path, body in sides.requests[before:] if path == "/v1/completions" and "logprobs" in body]
+    assert answer["samples"] == 24
+    assert answer["continued"] >= 4
+    assert len(decoded) <= 24 - answer["continued"] + 1  # and the one that asks what the server is
+
+
+def test_ctrl_c_keeps_what_was_gathered(tmp_path: Path) -> None:
+    sides = Sides()
+    with serving(sides) as url:
+        called = arguments(url, tmp_path, fake_python(tmp_path), "--hits", "4000", "--in-flight", "2")
+        environment = {**os.environ, "RUNS": str(tmp_path / "runs"), "NO_COLOR": "1"}
+        process = subprocess.Popen(
+            [str(HARNESS), *called], env=environment, cwd=CLONE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        store = wait_for_lines(tmp_path / "runs", 20)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130, process.communicate()
+    kept = [json.loads(line) for line in store.read_bytes().splitlines() if line.endswith(b"}")]
+    assert len(kept) >= 20
+
+
+def wait_for_lines(runs: Path, many: int) -> Path:
+    """Until that many samples are kept."""
+    ends = time.monotonic() + 60
+    while time.monotonic() < ends:
+        for path in runs.glob(".compare-*/samples.jsonl"):
+            if path.read_bytes().count(b"\n") >= many:
+                return path
+        time.sleep(0.05)
+    raise AssertionError(f"no {many} samples within 60 s")
+
+
+REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
+    "too big": ({"error": ["memory", "the model in bfloat16 takes some 3.0 GB"]}, 3, "AGAINST=URL"),
+    "killed": ({"dies": True}, 3, "memory ran out"),
+    "no weights": ({"error": ["weights", "no weights can be read from x"]}, 3, "no weights can be read"),
+    "no torch": ({"error": ["import", "No module named 'torch'"]}, 3, "COMPARE_PYTHON="),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_reference_that_cannot_be_is_a_sentence(name: str, tmp_path: Path) -> None:
+    options, code, words = REFUSED[name]
+    with serving(Sides()) as url:
+        ended = compare(url, tmp_path, python=fake_python(tmp_path, **options))
+    assert ended.code == code, str(ended)
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_what_cannot_be_asked_is_a_sentence(tmp_path: Path) -> None:
+    ended = compare("http://127.0.0.1:9/v1", tmp_path)
+    assert (ended.code, "can't be reached" in ended.stderr) == (3, True), str(ended)
+    with serving(Sides(dialect="chat")) as url:
+        ended = compare(url, tmp_path)
+        assert (ended.code, "gives no log-probs for token ids" in ended.stderr) == (3, True), str(ended)
+    data = tmp_path / "data.jsonl"
+    with serving(Sides()) as url:
+        for text, words in (("{}\n", "has none of messages"), ("[1\n", "no JSON"), ("", "holds no conversation")):
+            data.write_text(text)
+            ended = compare(url, tmp_path, "--data", str(data))
+            assert (ended.code, words in ended.stderr) == (2, True), str(ended)
+        ended = compare(url, tmp_path, "--limits", "nobody")
+        assert (ended.code, "there are no limits of nobody" in ended.stderr) == (2, True), str(ended)
+
+
+@pytest.mark.parametrize("way", ["batch", "cache"])
+def test_one_server_in_two_ways(way: str, tmp_path: Path) -> None:
+    with serving(Sides()) as url:
+        answer = compare(url, tmp_path, "--against", way).ok().json()
+    assert answer["figures"]["first-second"]["abs_max"] == 0
+    assert answer["figures"]["first-second"]["undiverged"] == 1
+    assert any("10 of 10 outputs are the same to the last bit" in note for note in answer["notes"])
+
+
+def test_two_servers_and_an_earlier_run(tmp_path: Path) -> None:
+    with serving(Sides()) as one, serving(Sides(seed=2)) as other:
+        ended = compare(one, tmp_path, "--against", other)
+        assert reasons(ended) == [("servers", "likely")]
+        earlier = ended.json()["folder"]
+        same = compare(one, tmp_path, "--against", earlier).ok().json()
+        assert same["figures"]["first-second"]["abs_max"] < 1e-9
+        assert reasons(compare(other, tmp_path, "--against", earlier)) == [("changed", "likely")]
+
+
+def test_recorded_log_probs_are_held_against_the_reference(tmp_path: Path) -> None:
+    """A rollout's own log-probs, as a trainer kept them, here at a temperature of 0.7."""
+    with serving(Sides(faults=frozenset({"processed"}))) as url:
+        folder = Path(compare(url, tmp_path, "--temperature", "0.7").json()["folder"])
+        rows = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+        data = tmp_path / "rollouts.jsonl"
+        data.write_text("".join(
+            json.dumps({"prompt_ids": row["prompt"], "output_ids": row["output"], "logprobs": row["decode"]}) + "\n"
+            for row in rows
+        ))  # fmt: skip
+        assert reasons(compare(url, tmp_path, "--data", str(data))) == [("temperature", "certain")]
