@@ -127,7 +127,8 @@ class Settings(BaseModel):
     top_p: float = Field(1.0, gt=0, le=1, description="`compare`: likewise")
     top_k: int = Field(0, ge=0, description="`compare`: likewise; 0: all tokens")
     reward: str = Field(
-        "", description="`compare`: file.py:function(row, text) that gives a reward; stage 4: one for AReaL's RLVRWorkflow"
+        "",
+        description="stage 4: file.py:function that gives a reward, for AReaL's RLVRWorkflow",
     )
 
     record: Path | None = Field(None, description="`check` keeps every call of every run in this new folder")

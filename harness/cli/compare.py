@@ -19,8 +19,8 @@ from harness.compare.conversations import find
 from harness.compare.interpreter import python_for
 from harness.compare.job import Job
 from harness.compare.model import Sampling
-from harness.errors import BadSetting, NoServerNamed, WeightsMissing
-from harness.models import abandon_conversion, ensure_weights, resolve
+from harness.errors import BadSetting, NoServerNamed, UnusableModel
+from harness.models import ModelFiles, abandon_conversion, ensure_weights, here, resolve
 from harness.openai_api.http import Endpoint
 from harness.runs import Redactor, RunFolder, index, shown
 from harness.runs.environment import of_this_process, secrets_of
@@ -46,7 +46,6 @@ _SAMPLES, _AT_ONCE = 64, 64
 @setting_option("seed")
 @setting_option("in_flight")
 @setting_option("against")
-@setting_option("reward")
 @setting_option("timeout")
 @click.option("--base-url", "openai_base_url", help="the server, with /v1; default: the stack's")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="file with the server's key")
@@ -149,27 +148,38 @@ def _weights(settings: Settings) -> tuple[str, int]:
         UnknownModel, UnusableModel, WeightsMissing, HubUnreachable …: there are none.
     """
     name = settings.reference or settings.model
-    values: dict[str, Any] = {"model": name}
     folder = (Path.cwd() / Path(name).expanduser()).absolute()
     if folder.is_dir() and (folder / "config.json").is_file():
         return str(folder), sum(
             file.stat().st_size for kind in ("safetensors", "bin") for file in folder.glob(f"*.{kind}")
         )
-    # A server that isn't ours knows its model by any name; the reference is one of ours all the same.
-    engine: Engine = "llamacpp" if settings.engine == "llamacpp" else "vllm"
-    wanted = settings.model_copy(update={**values, "engine": engine})
-    files = ensure_weights(resolve(wanted), engine, wanted)
-    if files.needs_conversion:
+    files = _here(settings, name)
+    if files is None:
+        # A server that isn't ours knows its model by any name; the reference is one of ours all the same.
+        engine: Engine = "llamacpp" if settings.engine == "llamacpp" else "vllm"
+        wanted = settings.model_copy(update={"model": name, "engine": engine})
+        files = ensure_weights(resolve(wanted), engine, wanted)
+    if files.conversion is not None:
         # The GGUF is there; transformers reads it as well, so nothing has to be converted.
-        assert files.conversion is not None
-        source = files.conversion.source
         abandon_conversion(files)
-        return str(source), 0
+        return str(files.conversion.source), 0
     inside = Path(files.container_path).relative_to(files.mount_target)
     path = files.host_path / inside if inside.parts else files.host_path
-    if not path.exists():
-        raise WeightsMissing(f"the weights of {name} aren't at {path}")
     return str(path), files.size if path.is_dir() else 0
+
+
+def _here(settings: Settings, name: str) -> ModelFiles | None:
+    """Weights that are here already, safetensors before GGUF; asks no network."""
+    engines: tuple[Engine, ...] = ("vllm", "llamacpp")
+    for engine in engines:
+        wanted = settings.model_copy(update={"model": name, "engine": engine})
+        try:
+            found = here(resolve(wanted), engine, wanted)
+        except UnusableModel:  # a GGUF file for vLLM, say
+            continue
+        if found is not None:
+            return found
+    return None
 
 
 def _endpoint(settings: Settings, api_key_file: Path | None) -> Endpoint:

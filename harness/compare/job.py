@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ from harness.compare.model import Sampling
 from harness.compare.profile import Profile
 from harness.compare.reasons import Evidence, Verdict
 from harness.openai_api.http import Endpoint
-
-Reward = Callable[[dict[str, Any], str], float]
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,6 @@ class Job:
     against: str = ""
     second: Endpoint | None = None
     earlier: Path | None = None
-    reward: Reward | None = None
 
     @property
     def trainer(self) -> str:
@@ -101,7 +97,6 @@ class Outcome:
     pieces: dict[int, list[str]] = field(default_factory=dict)
     prompts: dict[int, str] = field(default_factory=dict)
     speed: dict[str, float] = field(default_factory=dict)
-    rewards: dict[str, float] = field(default_factory=dict)
     continued: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -123,7 +118,6 @@ class Outcome:
             "notes": self.notes,
             "server": self.server,
             "reference": self.reference,
-            "rewards": self.rewards,
             "speed": self.speed,
             "continued": self.continued,
         }

@@ -18,7 +18,7 @@ class Conversation:
         text: a plain prompt instead, without a template.
         ids: a prompt as token ids instead.
         output, logprobs: what was sampled and recorded earlier; empty where the server is to sample.
-        row: the whole line, for a reward function.
+        row: the whole line.
     """
 
     line: int
