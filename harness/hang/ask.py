@@ -47,9 +47,10 @@ def ask(
         threading.Thread(target=sample, args=(number, way), name=f"way {way.name}", daemon=True)
         for number, way in enumerate(ways)
     ]
-    for thread in threads:
-        thread.start()
     try:
+        # Within: Ctrl-C may come as soon as the first of them works.
+        for thread in threads:
+            thread.start()
         _wait(len(ways), back, answers, deadline, patience)
     finally:
         # Too late, or Ctrl-C: who still works is told to end what was started, and has a moment for it.

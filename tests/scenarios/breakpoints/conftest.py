@@ -39,11 +39,11 @@ class Program:
     def goes_on(self) -> None:
         """Fails where it doesn't."""
         before = self.steps
-        wait_for("the program's next steps", lambda: self.steps > before + 2, 30)
+        wait_for("the program's next steps", lambda: self.steps > before + 2)
 
     def stands(self) -> None:
         """Fails where it makes steps."""
-        wait_for("the program to stand", self._unchanged, 30)
+        wait_for("the program to stand", self._unchanged)
 
     def _unchanged(self) -> bool:
         before = self.steps

@@ -19,6 +19,7 @@ from harness.dap.session import Session
 from harness.errors import DebuggerBusy, DebuggerGone, DebuggerRefused, DebuggerSilent
 from harness.processes.gdb import why_not
 from tests.scenarios.breakpoints.conftest import PROGRAM, Program
+from tests.support.harness import wait_for
 
 FILE = str(PROGRAM)
 LINE = next(number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if "return reward" in text)
@@ -124,7 +125,9 @@ def test_a_second_debugger_is_told_of_the_first(program: Program) -> None:
             second.attach(timeout=3)
         assert session.evaluate("1 + 1", session.stack(next(iter(session.stopped)))[0].id) == "2"
     program.goes_on()
-    # And after it has left, the next one gets in.
+    # And after it has left, which debugpy notices in its own time, the next one gets in.
+    here = Worker(ip="127.0.0.1", pid=program.pid)
+    wait_for("the first debugger to be gone", lambda: not gather.asked([here])[0].attached)
     with attached(program, Breakpoint(FILE, LINE)) as session:
         session.wait_for_stop(timeout=30)
     program.goes_on()

@@ -95,7 +95,7 @@ def test_a_walk_through_a_program(terminal: Terminal, program: Program) -> None:
     assert "7" in terminal.type("p reward")
     assert "main" in terminal.type("return")
     os.write(terminal.master, b"quit\n")
-    assert terminal.process.wait(30) == 0
+    assert terminal.process.wait(60) == 0
     program.goes_on()
 
 
@@ -108,7 +108,7 @@ def test_ctrl_c_while_it_runs_comes_back_to_the_prompt(terminal: Terminal, progr
     terminal.until_prompt()
     assert "score" in terminal.type("pause") or "main" in terminal.text
     os.write(terminal.master, b"\x04")
-    assert terminal.process.wait(30) == 0
+    assert terminal.process.wait(60) == 0
     program.goes_on()
 
 
@@ -156,7 +156,7 @@ def test_however_it_ends_nobody_stays_paused(terminal: Terminal, program: Progra
     stopped(terminal)
     program.stands()
     os.kill(terminal.process.pid, number)
-    terminal.process.wait(30)
+    terminal.process.wait(60)
     program.goes_on()
 
 
@@ -190,7 +190,7 @@ def test_ctrl_c_switches_a_log_point_off(program: Program) -> None:
     assert command.stdout is not None
     assert json.loads(command.stdout.readline())["values"]["step"] > 0
     command.send_signal(signal.SIGINT)
-    assert command.wait(30) == 130
+    assert command.wait(60) == 130
     program.goes_on()
 
 
@@ -247,7 +247,7 @@ def test_several_programs_one_prompt(started: Callable[..., Program]) -> None:
         assert "goes on by itself" in made.type("detach")
         one.goes_on()
         os.write(made.master, b"quit\n")
-        assert made.process.wait(30) == 0
+        assert made.process.wait(60) == 0
     finally:
         made.end()
     one.goes_on()

@@ -13,7 +13,7 @@ import pytest
 
 from tests.scenarios.checks.conftest import HERE, Checked, Checker
 from tests.support.fake_model import KEY, Reply
-from tests.support.harness import CLONE
+from tests.support.harness import CLONE, wait_for
 from tests.support.model_process import ModelProcess
 
 WRONG = CLONE / "examples" / "wrong"
@@ -176,8 +176,7 @@ def test_ctrl_c_keeps_what_was_done(check: Checker) -> None:
         *("--agent", f"{HERE / 'agents.py'}:SaysThatItRuns"),
     )
     said = check.folder / "running"
-    while not said.exists():
-        assert process.poll() is None
+    wait_for("three runs", lambda: said.exists() or process.poll() is not None, 120)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors

@@ -18,6 +18,7 @@ from harness.models import catalogue
 from harness.models.catalogue import Package
 from harness.models.packages import fetch_package
 from harness.models.progress import Meter
+from tests.support.harness import wait_for
 from tests.support.hub import QWEN_GGUF_FILE, Hub
 
 CLONE = Path(__file__).resolve().parents[3]
@@ -63,11 +64,13 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
 def test_a_download_that_was_stopped_goes_on_where_it_was(tmp_path: Path, hub: Hub, stop: signal.Signals) -> None:
     hub.fault("stall", QWEN_GGUF_FILE, times=1, after=200_000)
     process = start(tmp_path, hub)
-    assert hub.stalled.wait(30), "the download never got going"
-    partial = next(iter((tmp_path / "hf").rglob("*.incomplete")), None)
-    while partial is None or partial.stat().st_size < 200_000:
+    assert hub.stalled.wait(120), "the download never got going"
+
+    def written() -> bool:
         assert process.poll() is None, ended(process)
-        partial = next(iter((tmp_path / "hf").rglob("*.incomplete")), None)
+        return any(path.stat().st_size >= 200_000 for path in (tmp_path / "hf").rglob("*.incomplete"))
+
+    wait_for("what came to be written", written)
     process.send_signal(stop)
     code, output = ended(process)
     assert code != 0, output
