@@ -82,6 +82,10 @@ def run_one(program: Program, gap: float = 2.0) -> Live:
     return Live(Score(case, verdict), seconds)
 
 
+# Programs that could not be brought to their hang, each with the reason.
+NOT_RUN: dict[str, str] = {}
+
+
 def run_all(folder: Path, only: set[str]) -> list[Live]:
     """Every program of a folder, one after another."""
     done = []
@@ -92,6 +96,7 @@ def run_all(folder: Path, only: set[str]) -> list[Live]:
             live = run_one(program)
         except DrydockError as error:
             print(f"  {program.name}: not run: {error}", flush=True)
+            NOT_RUN[program.name] = str(error).splitlines()[0]
             continue
         done.append(live)
         marks = f"{'✓' if live.right else '✗'}{'✓' if live.laggards_right else '✗'}"
@@ -125,8 +130,9 @@ def _row(name: str, listed: list[Score], right: int, laggards: int, seconds: str
     hung = [score for score in listed if score.case.state == "hung"]
     alarms = sum(score.false_alarm for score in listed)
     wrong = sum(score.certain_and_wrong for score in listed)
+    said = sum(score.verdict.hangs for score in hung)
     return (
-        f"| {name} | {len(listed)} | {right}/{len(hung)} | {laggards}/{len(hung)} "
+        f"| {name} | {len(listed)} | {right}/{len(hung)} | {laggards}/{len(hung)} | {said}/{len(hung)} "
         f"| {alarms}/{len(listed) - len(hung)} | {wrong} | {seconds} |"
     )
 
@@ -153,9 +159,10 @@ def _page(zoo: list[Live], ten: list[Live], issues: list[Live]) -> list[str]:
         "*Cause*: the first cause is right, or the verdict is undecided between it and one that stacks can't tell",
         "from it.",
         "*Laggards*: all whom a person would name and nobody else. *False alarms*: called hung where nothing hangs.",
+        "*Called hung*: of what hangs; a loop without end can't be told from long work, and is called slow and undecided.",
         "",
-        "| set | cases | cause | laggards | false alarms | certain and wrong | command to verdict |",
-        "|---|---|---|---|---|---|---|",
+        "| set | cases | cause | laggards | called hung | false alarms | certain and wrong | command to verdict |",
+        "|---|---|---|---|---|---|---|---|",
         _live_row("programs, run live", zoo),
     ]
     if ten:
@@ -167,6 +174,11 @@ def _page(zoo: list[Live], ten: list[Live], issues: list[Live]) -> list[str]:
             hung = [score for score in listed if score.case.state == "hung"]
             right, named = sum(s.cause_right for s in hung), sum(s.laggards_right for s in hung)
             lines.append(_row(f"`{name}`", listed, right, named, ""))
+    load = ", ".join(f"{value:.0f}" for value in os.getloadavg())
+    lines += ["", f"Run on {os.cpu_count()} cores at a load of {load} (the last 1, 5 and 15 minutes, at its end)."]
+    if NOT_RUN:
+        lines += ["", "Not run, and in no figure above:", ""]
+        lines += [f"- `{name}`: {reason}" for name, reason in NOT_RUN.items()]
     lines += ["", *_BLIND]
     lives = [*zoo, *ten, *issues]
     lines += ["", "## What it still gets wrong", ""]
