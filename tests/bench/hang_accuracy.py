@@ -7,6 +7,7 @@ programs and write nothing.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -35,7 +36,11 @@ _BLIND = (
     "The first run on these programs, before any rule was changed after it: cause 28 of 51, laggards 43 of 51, false",
     "alarms 4 of 12, one certain and wrong. On the ten: cause 2 of 8, laggards 6 of 8, one false alarm of 2, none",
     "certain and wrong. The rules have learnt from the zoo since, so its figures above say what they know, not how",
-    "they do on the next program; the ten were not learnt from, but some of them profit from what the zoo has taught.",
+    "they do on the next program. The first ten have been seen by now: two rules were changed after them (a task in an",
+    "executor's thread, a tool that polls).",
+    "",
+    "The ten after public issues are blind in this table: their truth was committed before any verdict on them, and no",
+    "rule was changed because of one. But whoever wrote them knew the rules, which the writer of the first ten did not.",
 )
 
 
@@ -159,7 +164,7 @@ def _page(zoo: list[Live], ten: list[Live], issues: list[Live]) -> list[str]:
         "*Cause*: the first cause is right, or the verdict is undecided between it and one that stacks can't tell",
         "from it.",
         "*Laggards*: all whom a person would name and nobody else. *False alarms*: called hung where nothing hangs.",
-        "*Called hung*: of what hangs; a loop without end can't be told from long work, and is called slow and undecided.",
+        "*Called hung*: of what hangs. A loop without end can't be told from long work, and is called slow, undecided.",
         "",
         "| set | cases | cause | laggards | called hung | false alarms | certain and wrong | command to verdict |",
         "|---|---|---|---|---|---|---|---|",
