@@ -1,7 +1,7 @@
 """A download was killed while it held its lock; where locks are files, the file is still there.
 
-Rank 0 wants to download again and waits for the lock, the others wait for rank 0. As in
-huggingface/huggingface_hub#3944.
+It was another pod on the same shared folder, so nobody here can tell that its process is gone. Rank 0 wants to
+download again and waits for the lock, the others wait for rank 0. As in huggingface/huggingface_hub#3944.
 
 ---
 ranks: 3
@@ -22,9 +22,11 @@ from filelock import SoftFileLock
 
 FOLDER = os.environ["HANG_FOLDER"]
 KILLED = f"""
-import os
+import os, socket
+socket.gethostname = lambda: "trainer-7d9f"  # of the pod that is gone
 from filelock import SoftFileLock
-SoftFileLock({FOLDER + "/model.safetensors.lock"!r}).acquire()
+lock = SoftFileLock({FOLDER + "/weights.pt.lock"!r})
+lock.acquire()
 os.kill(os.getpid(), 9)
 """
 
@@ -39,9 +41,9 @@ def fetch(name):
 
 def load():
     if dist.get_rank() == 0:
-        fetch("model.safetensors")
+        fetch("weights.pt")
     dist.barrier()
-    return torch.load(os.path.join(FOLDER, "model.safetensors"))
+    return torch.load(os.path.join(FOLDER, "weights.pt"))
 
 
 dist.init_process_group("gloo")

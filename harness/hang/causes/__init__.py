@@ -33,12 +33,14 @@ RULES: tuple[Rule, ...] = (
     held.below_python,
     held.lock_file,
     held.data_workers,
+    held.unread_queue,
     cluster.ray_resources,
     cluster.ray_core,
     cluster.ray_wait,
     services.server,
     services.staleness,
     services.lost_await,
+    services.own_threads,
     services.message_queue,
 )
 

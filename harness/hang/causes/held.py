@@ -121,6 +121,21 @@ def lock_file(scene: Scene) -> Iterable[Finding]:
     yield Finding("stale-lock", 0.87, [] if everybody else named(waiting), [*evidence, nobody])
 
 
+def unread_queue(scene: Scene) -> Iterable[Finding]:
+    """A child is done but for what it has put into a queue; its owner waits for its end instead of reading that."""
+    for group in scene.having("join"):
+        full = [child for child in scene.children_of([group]) if child.kind == "join" and _flushes(child)]
+        if full and not group.moved:
+            flushes = f"{names(ids(full))}: done, and waits until what it has put into a queue is read."
+            yield Finding("rpc-queue", 0.86, [], [f"{say(group)}.", flushes])
+
+
+def _flushes(child: Group) -> bool:
+    return any(
+        frame.function == "_finalize_join" and frame.file == "multiprocessing/queues.py" for frame in child.wait.clean
+    )
+
+
 def _replaces_another(worker: Group) -> bool:
     """Whether the thread that looks after a pool has forked it, rather than whoever made the pool."""
     return any(

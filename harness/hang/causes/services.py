@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, named, say
 from harness.hang.grouping import names
 from harness.hang.scene import Group, Scene, ids
+from harness.hang.standing import wakes
 from harness.hang.waits import COMMUNICATION, Wait, phases_of
 
 # A handler of a server with threads, or of an async server that gives blocking handlers to threads.
+# Waits that only another thread of the process ends, or a time-out.
+_WITHIN = frozenset({"future", "queue", "join", "lock"})
 _HANDLERS = frozenset({"process_request_thread", "run_sync_in_worker_thread"})
 
 
@@ -98,6 +102,26 @@ def lost_await(scene: Scene) -> Iterable[Finding]:
                 yield Finding("server-blocked", 0.5, [], evidence)
         else:
             yield Finding("async-lost", 0.42, who, [*evidence, "That may be all right: a service waits like this."])
+
+
+def own_threads(scene: Scene) -> Iterable[Finding]:
+    """Every thread of a process waits for something that only another of its threads could give."""
+    for group in scene.groups:
+        if group.role in ("child", "launcher") or group.progress != "still" or group.listens or group.halted:
+            continue
+        # A wait with a time-out in a loop isn't for ever.
+        if any(map(wakes, group.members)):
+            continue
+        others = [wait for wait in group.standing.others if wait.own]
+        threads = [group.wait, *others]
+        if not others or any(wait.kind not in _WITHIN for wait in threads) or scene.children_of([group]):
+            continue
+        counted = Counter(str(wait) for wait in threads)
+        places = "; ".join(f"{number} × {place}" if number > 1 else place for place, number in counted.items())
+        evidence = [f"{group.who}: all threads wait for each other: {places}."]
+        if held := [wait for wait in others if wait.on_loop and wait.kind != "loop"]:
+            evidence.append(f"An event loop is held up by {held[0]}: nothing that is handed to it is done.")
+        yield Finding("async-lost", 0.66, named([group]), evidence)
 
 
 def _waits_for_capacity(scene: Scene, group: Group) -> str:

@@ -327,3 +327,49 @@ def test_a_task_that_waits_for_capacity_is_staleness() -> None:
     verdict = diagnose(dump(driver, tasks={"driver": [Task("Task-1", chain)]}))
     assert verdict.cause == "staleness"
     assert diagnose(dump(driver, tasks={"driver": [Task("Task-1", chain[:1])]})).cause == "async-lost"
+
+
+def _pool_that_asks_itself(**more: Any) -> Process:
+    result = "result concurrent/futures/_base.py:449"
+    main = thread("wait threading.py:327", result, "epoch data.py:29", "<module> train.py:9")
+    task = thread(
+        "wait threading.py:327", result, "one_batch data.py:25", "_worker concurrent/futures/thread.py:83", name="p_0"
+    )
+    found = process(main, task, id="driver", role="driver", **more)
+    found.samples = [Sample((main, task), at, cpu_seconds=1.0, switches=int(at)) for at in (0.0, 5.0)]
+    return found
+
+
+def test_threads_that_all_wait_for_each_other_wait_for_ever() -> None:
+    verdict = diagnose(dump(_pool_that_asks_itself()))
+    assert (verdict.state, verdict.cause, verdict.laggards) == ("hung", "async-lost", ["driver"])
+    assert any("all threads wait for each other" in text for text in verdict.evidence)
+
+
+def test_threads_that_somebody_else_may_wake_are_left_alone() -> None:
+    assert diagnose(dump(_pool_that_asks_itself(listens=True))).cause == "unknown"
+    polls = _pool_that_asks_itself()
+    polls.samples[1].switches = 100
+    assert diagnose(dump(polls)).cause == "unknown"
+    reads = _pool_that_asks_itself()
+    socket = thread("recv_into socket.py:706", "read client.py:7", name="reader")
+    reads.samples = [Sample((*sample.threads, socket), sample.at, cpu_seconds=1.0) for sample in reads.samples]
+    assert diagnose(dump(reads)).cause == "unknown"
+    once = _pool_that_asks_itself()
+    once.samples = once.samples[:1]
+    assert diagnose(dump(once)).cause == "unknown"
+
+
+def test_a_child_that_only_waits_for_its_queue_to_be_read() -> None:
+    joins = thread("poll multiprocessing/popen_fork.py:27", "join multiprocessing/process.py:149", "<module> t.py:9")
+        "poll multiprocessing/popen_fork.py:27", "join multiprocessing/process.py:149", "<module> train.py:9"
+    )
+    done = thread("join threading.py:1119", "_finalize_join multiprocessing/queues.py:199", "<module> train.py:7")
+    works = thread("join threading.py:1119", "score train.py:3", "<module> train.py:7")
+    driver = process(joins, id="driver", role="driver")
+    child = process(done, id="worker:2", role="child", pid=2)
+    child.owner = "driver"
+    verdict = diagnose(dump(driver, child))
+    assert (verdict.cause, verdict.laggards) == ("rpc-queue", [])
+    child.samples = [Sample((works,))]
+    assert diagnose(dump(driver, child)).cause != "rpc-queue"
