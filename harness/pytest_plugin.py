@@ -27,5 +27,6 @@ def pytest_configure(config: Any) -> None:
     capture = config.pluginmanager.getplugin("capturemanager")
     stack = contextlib.ExitStack()
     with capture.global_and_fixture_disabled() if capture is not None else contextlib.nullcontext():
-        stack.enter_context(harness.watch(after))
+        # A test that waits is no service: whatever stands still is worth its stacks.
+        stack.enter_context(harness.watch(after, any_standstill=True))
     config.add_cleanup(stack.close)

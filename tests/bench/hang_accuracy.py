@@ -39,8 +39,8 @@ _BLIND = (
     "they do on the next program. The first ten have been seen by now: two rules were changed after them (a task in an",
     "executor's thread, a tool that polls).",
     "",
-    "The ten after public issues are blind in this table: their truth was committed before any verdict on them, and no",
-    "rule was changed because of one. But whoever wrote them knew the rules, which the writer of the first ten did not.",
+    "The ten after public issues: their truth was committed before any verdict on them. But whoever wrote them knew",
+    "the rules, which the writer of the first ten did not.",
 )
 
 

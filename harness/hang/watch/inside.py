@@ -30,6 +30,7 @@ def watch(
     notify: str = "",
     webhook: str = "",
     runs: str = "",
+    any_standstill: bool = False,
     output: IO[str] | None = None,
 ) -> Iterator[None]:
     """Watch this process and what it starts for as long as the block runs; nothing is ever ended.
@@ -37,6 +38,7 @@ def watch(
     Args:
         after: without progress for so long it is dumped: ``90s``, ``10m``, ``1h``.
         step, logs, notify, webhook: as the settings of ``hang-watch`` (STEP, LOGS, NOTIFY, WEBHOOK).
+        any_standstill: tell also of one whose cause the stacks don't show; a service that nobody asks is left alone.
         runs: folder for results; by default where the harness keeps them.
         output: where the verdict is printed; standard error by default.
 
@@ -46,6 +48,7 @@ def watch(
     seconds_of(after)
     given = {"step": step, "logs": logs, "notify": notify, "webhook": webhook}
     options = [part for name, value in given.items() if value for part in (f"--{name}", value)]
+    options += ["--any-standstill"] if any_standstill else []
     environment = {**os.environ, **({"RUNS": runs} if runs else {})}
     # The watch itself is no rank, and not to be hooked into.
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):

@@ -362,8 +362,6 @@ def test_threads_that_somebody_else_may_wake_are_left_alone() -> None:
 
 def test_a_child_that_only_waits_for_its_queue_to_be_read() -> None:
     joins = thread("poll multiprocessing/popen_fork.py:27", "join multiprocessing/process.py:149", "<module> t.py:9")
-        "poll multiprocessing/popen_fork.py:27", "join multiprocessing/process.py:149", "<module> train.py:9"
-    )
     done = thread("join threading.py:1119", "_finalize_join multiprocessing/queues.py:199", "<module> train.py:7")
     works = thread("join threading.py:1119", "score train.py:3", "<module> train.py:7")
     driver = process(joins, id="driver", role="driver")
