@@ -44,8 +44,9 @@ class Model:
 
 def has_areal(client: Any, dev: Container) -> bool:
     """Whether ``dev``'s own Python has AReaL, as a framework's image has."""
-    find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('areal') is None)"
-    code: int = client.containers.get(dev.id).exec_run(["/opt/venv/bin/python", "-c", find]).exit_code
+    # By what is installed: a folder of that name in the workspace is no AReaL.
+    find = "import importlib.metadata; importlib.metadata.version('areal')"
+    code: int = client.containers.get(dev.id).exec_run(["/opt/venv/bin/python", "-I", "-c", find]).exit_code
     return code == 0
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import os
 import secrets
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def wanted(settings: Settings, folders: Sequence[Path]) -> Wanted:
     """
     if not settings.config:
         raise BadSetting(
-            "stage 4 needs the training configuration, and CONFIG is not set", mend="CONFIG=areal/train.yaml"
+            "stage 4 needs the training configuration, and CONFIG is not set", mend="CONFIG=training/areal.yaml"
         )
     if settings.replay is not None:
         raise BadSetting(
@@ -128,7 +129,9 @@ def _interpreter(settings: Settings) -> str:
         if not os.access(python, os.X_OK):
             raise BadSetting(f"AREAL_PYTHON={settings.areal_python} is no program that can be started")
         return str(python)
-    if importlib.util.find_spec("areal") is not None:
+    # By what is installed: a folder of that name beside the agent is no AReaL.
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        metadata.version("areal")
         return sys.executable
     raise LibraryMissing(
         "stage 4 needs AReaL, and this Python doesn't have it",
@@ -146,6 +149,7 @@ def _put_in(config: Config, settings: Settings, debugged: bool) -> dict[str, Any
         put["request_timeout"] = put["setup_timeout"] = a_week
         put["scheduling_spec.0.cmd"] = (
             f"python3 -Xfrozen_modules=off -m debugpy --listen {DEBUGGER} --wait-for-client"
+            " --configure-subProcess false"
             " -m areal.infra.rpc.rpc_server"
         )
     elif request is None or request > settings.timeout * 2:

@@ -12,7 +12,7 @@ from harness.checks.stage4.wanted import MODEL_FOLDER, MOST_PROMPTS, Wanted, bac
 from harness.errors import BadConfig, BadSetting, DrydockError, LibraryMissing
 from harness.settings import load_settings
 
-EXAMPLE = Path(__file__).parents[4] / "examples/areal/train.yaml"
+EXAMPLE = Path(__file__).parents[4] / "examples/training/areal.yaml"
 CONFIG = """
 experiment_name: e
 trial_name: t
