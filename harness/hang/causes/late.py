@@ -151,7 +151,7 @@ def python_loop(scene: Scene) -> Iterable[Finding]:
         elif group.progress == "looping" and group.busy:
             text = f"{say(group)}, in the same function in every sample and with a core busy."
             # With nobody waiting for it this is what a program that works looks like as well.
-            waits = bool(scene.joined) or bool(scene.having("ray-get", "future", "http", "mp-queue", "pipe"))
+            waits = bool(scene.joined) or bool(scene.having("ray-get", "future", "http"))
             yield Finding("python-loop", 0.62 - less, who, [text, *others], "hung" if waits else "slow")
         elif not group.progress and thread.active and thread.holds_gil and scene.joined and group in scene.peers:
             text = f"{say(group)}, running and holding the interpreter's lock."

@@ -371,3 +371,16 @@ def test_a_child_that_only_waits_for_its_queue_to_be_read() -> None:
     assert (verdict.cause, verdict.laggards) == ("rpc-queue", [])
     child.samples = [Sample((works,))]
     assert diagnose(dump(driver, child)).cause != "rpc-queue"
+
+
+def test_a_worker_that_computes_at_other_lines_is_slow_and_no_false_alarm() -> None:
+    """An environment that takes long for one step looks like one without end; who waits at its pipe isn't stuck."""
+    waits = thread("recv multiprocessing/connection.py:250", "step env.py:9", "<module> train.py:99")
+    lines = [thread(f"physics env.py:{line}", "serve env.py:40", "<module> train.py:9", active=True) for line in (3, 4)]
+    child = sampled(*lines, cpu=5, id="worker:2", role="child", pid=2)
+    child.owner = "driver"
+    verdict = diagnose(dump(sampled(waits, waits, id="driver", role="driver"), child))
+    assert (verdict.state, verdict.laggards) == ("slow", ["worker:2"])
+    stuck = sampled(lines[0], lines[0], id="worker:2", role="child", pid=2)
+    stuck.owner = "driver"
+    assert diagnose(dump(sampled(waits, waits, id="driver", role="driver"), stuck)).state == "hung"
