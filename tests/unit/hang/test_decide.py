@@ -377,7 +377,7 @@ def test_a_worker_that_computes_at_other_lines_is_slow_and_no_false_alarm() -> N
     """An environment that takes long for one step looks like one without end; who waits at its pipe isn't stuck."""
     waits = thread("recv multiprocessing/connection.py:250", "step env.py:9", "<module> train.py:99")
     lines = [thread(f"physics env.py:{line}", "serve env.py:40", "<module> train.py:9", active=True) for line in (3, 4)]
-    child = sampled(*lines, cpu=5, id="worker:2", role="child", pid=2)
+    child = sampled(lines[0], lines[1], cpu=5, id="worker:2", role="child", pid=2)
     child.owner = "driver"
     verdict = diagnose(dump(sampled(waits, waits, id="driver", role="driver"), child))
     assert (verdict.state, verdict.laggards) == ("slow", ["worker:2"])
