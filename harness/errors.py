@@ -68,7 +68,24 @@ Rooms add their own classes here, under the branch whose exit code they share.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
+
+
+def without_descriptors(error: BaseException) -> str:
+    """``[Errno 24] Too many open files`` where that is at the bottom of an error; "" where it isn't.
+
+    HTTP libraries wrap it, and then say only that no connection could be made.
+    """
+    seen: set[int] = set()
+    inner: BaseException | None = error
+    while inner is not None and id(inner) not in seen:
+        seen.add(id(inner))
+        if isinstance(inner, OSError) and inner.errno in (errno.EMFILE, errno.ENFILE):
+            return f"[Errno {inner.errno}] {inner.strerror}"
+        several = getattr(inner, "exceptions", None)  # a group: one for each address that was tried
+        inner = several[0] if several else inner.__cause__ or inner.__context__
+    return ""
 
 
 class DrydockError(Exception):

@@ -29,6 +29,7 @@ from typing import Any, Protocol
 
 from harness.agent import contract, frames, holdings, rewards, state
 from harness.agent.loop_watch import LoopWatch
+from harness.errors import without_descriptors
 
 # Made once: hundreds of runs at once say thousands of things.
 _ENCODER = json.JSONEncoder(default=repr)
@@ -312,6 +313,8 @@ def described(error: BaseException) -> dict[str, Any]:
         message = str(error)
     except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
         message = "<its text can't be had: __str__ raises>"
+    if (system := without_descriptors(error)) and system not in message:
+        message = f"{message[:1900]} ({system})"
     return {
         "type": _name(type(error)),
         "message": message[:2000],

@@ -15,6 +15,14 @@ DROPPED = "A framework drops the trajectory; training goes on without it."
 WAITED_FOR = "A rollout waits for it until a framework's own limit, an hour by default in AReaL."
 RETRIED = "A failed call is made again by the SDK or lost; either costs time in every run."
 
+OUT_OF_DESCRIPTORS = "Every connection is a file descriptor; a worker with as many runs needs more than it may have."
+MORE_DESCRIPTORS = "ulimit -n 65536   # in the shell that starts the workers; and close clients that a run makes"
+
+
+def lacks_descriptors(text: str) -> bool:
+    """Whether an error says that the process may open no more files, and so no connections."""
+    return "Too many open files" in text or "[Errno 24]" in text
+
 
 def no_call(id_: str, hint: str = "") -> Finding:
     """The model was never asked."""

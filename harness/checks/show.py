@@ -156,6 +156,8 @@ def _figures(figures: dict[str, Any]) -> str:
     shown = []
     for key, words in (
         ("calls", "calls: {}"),
+        ("runs_per_second", "{} runs/s"),
+        ("tokens_per_second", "{} tokens/s"),
         ("prompt_tokens", "{} tokens in"),
         ("completion_tokens", "{} out"),
         ("run_seconds", "{:.2f} s in all"),

@@ -152,9 +152,8 @@ def _failure(error: str, group: Sequence[RunRow], number: int, kinds: int) -> Fi
     mend = ""
     if exits:
         consequence = both.ENDS_ALL
-    elif _is_descriptors(first):
-        consequence = "Every connection is a file descriptor; a worker with as many runs needs more than it may have."
-        mend = "ulimit -n 65536   # in the shell that starts the workers; and close clients that a run makes"
+    elif both.lacks_descriptors(first.message):
+        consequence, mend = both.OUT_OF_DESCRIPTORS, both.MORE_DESCRIPTORS
     elif "closed" in first.message and "client" in first.message:
         consequence = "Some run closed the client that all runs share."
     return Finding(
@@ -167,10 +166,6 @@ def _failure(error: str, group: Sequence[RunRow], number: int, kinds: int) -> Fi
         place=place,
         facts={"error": error, "runs": [run.run for run in group[:100]], "count": len(group)},
     )
-
-
-def _is_descriptors(run: RunRow) -> bool:
-    return "Too many open files" in run.message or "Errno 24" in run.message
 
 
 def place_of(run: RunRow) -> Place | None:

@@ -35,15 +35,17 @@ def calls(case: Case) -> Iterable[Finding]:
     if failed:
         detail += f"; {len(failed)} failed: " + ", ".join(f"{count} × {what}" for what, count in kinds.most_common(4))
     wanted = bool(case.rows.data.asked.faults)
+    scarce = any(both.lacks_descriptors(call.failure) for call in failed)
+    mends = [both.MORE_DESCRIPTORS] if scarce else [both.path_mend(call.status, call.path) for call in failed]
     if without and not case.load.outside:
         detail += f"; {without} runs that returned made none"
     yield Finding(
         id="load.calls",
         title="calls to the model",
-        status="warn" if (failed and not wanted) or (without and not case.load.outside) else "pass",
+        status="warn" if scarce or (failed and not wanted) or (without and not case.load.outside) else "pass",
         detail=detail,
-        consequence=both.RETRIED if failed and not wanted else "",
-        mend=next(filter(None, (both.path_mend(call.status, call.path) for call in failed)), ""),
+        consequence=both.OUT_OF_DESCRIPTORS if scarce else both.RETRIED if failed and not wanted else "",
+        mend=next(filter(None, mends), ""),
         facts={"calls": len(made), "failed": len(failed), "kinds": dict(kinds.most_common(20))},
     )
     if strays:

@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import ModuleType
 from typing import Any, TypeVar
 
+from harness.errors import without_descriptors
 from harness.openai_api.calls import Call, Reader
 
 # Which run a call belongs to: tasks that a run starts inherit its context, so hundreds of runs in one loop stay apart.
@@ -168,7 +169,9 @@ def _answered(watched: Watched, response: Any, *, streaming: bool) -> bool:
 
 
 def _said(error: BaseException) -> str:
-    text = str(error)
+    text, system = str(error), without_descriptors(error)
+    if system and system not in text:
+        text = f"{text}: {system}" if text else system
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

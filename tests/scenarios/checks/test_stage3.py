@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import threading
 import time
@@ -208,3 +209,20 @@ def test_wrong_usage_is_told_before_anything_runs(check: Checker, arguments: tup
     assert done.code == 2, str(done)
     assert words in done.stderr
     assert not (check.folder / "runs").exists()
+
+
+def test_a_limit_of_open_files_is_named(check: Checker) -> None:
+    """The SDK only says that it could not connect, and tries again."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (72, hard))
+    try:
+        done = check(
+            *("--stage", "3", "--server", "simulated", "--latency", "0.2", "--global-bs", "40", *SMALL),
+            *("--agent", f"{HERE / 'agents.py'}:Good"),
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    finding = done.findings["load.calls"]
+    assert finding["status"] == "warn", str(done)
+    assert "Too many open files" in finding["detail"]
+    assert finding["mend"].startswith("ulimit -n")
