@@ -13,6 +13,7 @@ import contextlib
 import json
 import math
 import os
+import signal
 import sys
 import threading
 import time
@@ -60,7 +61,8 @@ class Channel:
             with self._news:
                 self._answers.append(json.loads(line))
                 self._news.notify_all()
-        os._exit(1)  # nobody is there any more to whom anything could be said
+        # Nobody is there any more to whom anything could be said. AReaL's workers are of our process group.
+        os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def main() -> None:

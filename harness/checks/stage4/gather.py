@@ -35,7 +35,6 @@ from harness.checks.stage4.stall import Look, stalled
 from harness.openai_api.calls import Call
 from harness.openai_api.http import Endpoint
 from harness.openai_api.recording.exchange import Exchange
-from harness.processes.leaving import end_with_parent
 
 HERE = Path(__file__).parent
 TICK_SECONDS = 0.5
@@ -96,29 +95,30 @@ class Gathered:
     dump: Any = None
 
 
-async def gather(setup: Setup, *, tell: Callable[[Rolled], None]) -> Gathered:
+async def gather(setup: Setup, gathered: Gathered, *, tell: Callable[[Rolled], None]) -> None:
     """Run one batch through AReaL's controller.
 
     Args:
         setup: what to do.
+        gathered: gets what is seen, also where this is broken off.
         tell: called twice a second with what is known so far.
     """
-    gathered = Gathered(Rolled(setup.asked))
     rolled = gathered.rolled
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="drydock-areal-") as folder:
         door = EngineDoor(setup.endpoint, take=rolled.engine.append)
-        async with door, _Doors(gathered, setup.record) as doors:
-            job = _job(setup, Path(folder), door.port)
-            async with _Driver.start(setup, job, rolled, doors) as driver:
-                await driver.follow(door, tell)
-                rolled.apart = _proxy_logs(Path(folder))
-                if rolled.stall and not setup.debugged:
-                    tell(rolled)
-                    gathered.dump = await asyncio.to_thread(_dump, driver.process.pid, rolled)
-        rolled.notes = _notes(Path(folder) / "notes.jsonl")
-    rolled.seconds = time.monotonic() - began
-    return gathered
+        try:
+            async with door, _Doors(gathered, setup.record) as doors:
+                job = _job(setup, Path(folder), door.port)
+                async with _Driver.start(setup, job, rolled, doors) as driver:
+                    await driver.follow(door, tell)
+                    if rolled.stall and not setup.debugged:
+                        tell(rolled)
+                        gathered.dump = await asyncio.to_thread(_dump, driver.process.pid, rolled)
+        finally:
+            rolled.apart = _proxy_logs(Path(folder))
+            rolled.notes = _notes(Path(folder) / "notes.jsonl")
+            rolled.seconds = time.monotonic() - began
 
 
 def _job(setup: Setup, folder: Path, port: int) -> Path:
@@ -239,7 +239,6 @@ class _Driver:
                 env=environment(os.environ, setup, mark),
                 cwd=setup.cwd or Path.cwd(),
                 start_new_session=True,
-                preexec_fn=end_with_parent if os.name == "posix" else None,
             )
         except BaseException:
             os.close(event_read)
@@ -330,7 +329,8 @@ class _Driver:
 
     async def _end(self) -> None:
         """End the driver and all that it has started, and gather the rest of what it said."""
-        orderly = self.exited.done()
+        # Where we are broken off, waiting for it is broken off as well.
+        orderly = self.exited.done() and not self.exited.cancelled()
         if not orderly:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)

@@ -167,6 +167,8 @@ def importable(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
 def rewards(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
     """Rewards are of a type that AReaL keeps, and come back as the agent returned them."""
     returned = rolled.returned
+    if rolled.asked.kind == "rlvr":
+        yield from _of_function(tensors.rows_of(rolled.trajectories))
     if not returned:
         return
     given = [Reward.from_dict(note["reward"]) for note in returned]
@@ -205,9 +207,31 @@ def rewards(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
         yield _as_returned(rolled, rows, numbers)
 
 
+def _of_function(rows: list[tensors.Row]) -> Iterator[Finding]:
+    """Rewards of a reward function; AReaL itself turns what it returns into a number."""
+    if not rows:
+        return
+    got = [row.reward for row in rows]
+    bad = [value for value in got if not math.isfinite(value)]
+    yield Finding(
+        id="areal.rewards",
+        title="rewards",
+        status="fail" if bad else "pass",
+        detail=f"{len(bad)} of {len(got)} are no finite numbers" if bad else f"{len(got)}; {_spread(got)}",
+        consequence="One such reward makes the advantages of its whole group NaN, and with them the update."
+        if bad
+        else "",
+        facts={"rewards": got[:200]},
+    )
+
+
+def _spread(got: list[float]) -> str:
+    return f"mean {sum(got) / len(got):.3f}, from {min(got):g} to {max(got):g}"
+
+
 def _as_returned(rolled: Rolled, rows: list[tensors.Row], given: list[float]) -> Finding:
     got = [row.reward for row in rows]
-    spread = f"mean {sum(got) / len(got):.3f}, from {min(got):g} to {max(got):g}"
+    spread = _spread(got)
     one_a_run = len(given) == len(rolled.returned) == len(got)
     if one_a_run and Counter(_near(value) for value in given) != Counter(_near(value) for value in got):
         return Finding(

@@ -20,6 +20,7 @@ from harness.checks.stage4.wanted import DEBUGGER, Wanted, backend
 from harness.openai_api import probes
 from harness.openai_api.http import Endpoint, Server
 from harness.openai_api.recording.store import Writer
+from harness.processes.leaving import leaving_on_signals
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,12 @@ def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda 
     asked = replace(asked, lines=tuple(sample.line for sample in chosen))
     if wanted.debugged:
         tell(f"waiting for a debugger at {DEBUGGER}: make attach, or the launch entry of stage 4")
-    gathered = asyncio.run(gather(_setup(plan, asked, chosen, endpoint), tell=_Progress(asked, tell)))
+    gathered = Gathered(Rolled(asked))
+    try:
+        with leaving_on_signals():
+            asyncio.run(gather(_setup(plan, asked, chosen, endpoint), gathered, tell=_Progress(asked, tell)))
+    except KeyboardInterrupt:
+        gathered.rolled.interrupted = True
     findings += config_lines(gathered.rolled)
     findings += rules.judge(gathered.rolled, plan.agent if wanted.reward is None else None)
     if plan.writer is not None:

@@ -237,3 +237,12 @@ def test_a_template_that_rewrites_earlier_turns_is_told() -> None:
 def test_what_areal_leaves_behind_is_told() -> None:
     found = judged(rolled(left=["python -m areal.infra.rpc.rpc_server --port 1", "tee -a x.log"]))["areal.left"]
     assert "2 processes" in found.detail
+
+
+def test_a_reward_functions_rewards_are_those_of_the_rows() -> None:
+    asked = Asked("rlvr", "rewards.py:reward", 2, 1)
+    sound = rolled(asked=asked, notes=[], agents=[], trajectories=[trajectory(), trajectory(reward=0.0)])
+    assert judged(sound)["areal.rewards"].detail == "2; mean 0.500, from 0 to 1"
+    assert judged(sound)["areal.starts"].detail.startswith("controller, worker and engine")
+    nan = rolled(asked=asked, notes=[], agents=[], trajectories=[trajectory(reward=float("nan")), trajectory()])
+    assert judged(nan)["areal.rewards"].status == "fail"
