@@ -17,6 +17,8 @@ from harness.openai_api.simulated.faults import KINDS
 
 # Growth from which memory is told, for each run; below it lies what the allocator does anyway.
 GREW_BYTES, GREW_OBJECTS = 32 * 1024, 20
+# What is cached or imported once, by whichever run comes first: of few runs it looks like much a run.
+ONCE_OBJECTS = 5000
 
 
 def calls(case: Case) -> Iterable[Finding]:
@@ -146,7 +148,7 @@ def left_behind(case: Case) -> Iterable[Finding]:
             parts.append(f"{count} {what}")
     memory, objects = (after.rss - before.rss) / runs, (after.objects - before.objects) / runs
     grew = f"memory {_size(after.rss - before.rss)} more, {_size(memory)} a run"
-    if memory > GREW_BYTES and objects > GREW_OBJECTS:
+    if memory > GREW_BYTES and objects - ONCE_OBJECTS / runs > GREW_OBJECTS:
         parts.append(f"{_size(memory)} of memory and {objects:.0f} objects a run")
     facts = {"before": before.model_dump(), "after": after.model_dump(), "bytes_a_run": round(memory)}
     if not parts:
