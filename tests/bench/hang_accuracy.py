@@ -40,7 +40,11 @@ _BLIND = (
     "executor's thread, a tool that polls).",
     "",
     "The ten after public issues: their truth was committed before any verdict on them. But whoever wrote them knew",
-    "the rules, which the writer of the first ten did not.",
+    "the rules, which the writer of the first ten did not. Their first score, by rules that had learnt from the zoo",
+    "and not from them: cause 4 of 7, laggards 5 of 7, one false alarm of 2 (an environment that computes long), none",
+    "certain and wrong; one of the seven, under Ray, was judged from its recorded dump, and the eighth was not run.",
+    "Three rules were changed after that: threads that wait for each other, a child whose queue nobody reads, a worker",
+    "that computes at other lines.",
 )
 
 
