@@ -42,6 +42,8 @@ class Reference:
         self._said: list[str] = []
         self._listener: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
+        # Bytes that scoring took beyond the weights, at most.
+        self.over_model = 0
 
     async def __aenter__(self) -> Reference:
         try:
@@ -122,6 +124,7 @@ class Reference:
         async with self._turn:
             async for answer in self._ask("score", samples=list(samples), views=list(views or [{}]), change=change):
                 if "done" in answer:
+                    self.over_model = max(self.over_model, answer.get("over_model") or 0)
                     return
                 yield answer
 

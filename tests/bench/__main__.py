@@ -6,6 +6,7 @@ import sys
 
 from tests.bench import (
     breakpoint_watch,
+    compare,
     fan_in,
     hang_dump,
     hang_watch,
@@ -29,6 +30,7 @@ def main() -> None:
         log_points.run(),
         breakpoint_watch.run(),
         many_ranks.run(),
+        compare.run(),
         hang_watch.run(),
         fan_in.run(),
     ]

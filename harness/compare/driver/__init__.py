@@ -4,4 +4,5 @@
 ``model``      weights in, hidden states out, memory bounded by a number of tokens
 ``scoring``    log-probabilities of given tokens, also as other sampling parameters would make them
 ``text``       chat template and tokenizer
+``memory``     what scoring takes beyond the weights
 """

