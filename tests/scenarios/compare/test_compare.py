@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.compare import run
+from harness.compare.checkpoint import Store
+from harness.compare.conversations import BUILT_IN
+from harness.compare.job import Job, Outcome
+from harness.compare.model import Sampling
+from harness.errors import EnvironmentUnfit
+from harness.openai_api.http import Endpoint
 from tests.support.harness import CLONE, HARNESS, Ended
 from tests.support.two_sides import Sides, fake_python, fake_weights, serving
 from tests.unit.compare import independent
@@ -72,34 +81,43 @@ def test_a_server_without_prompt_log_probs_is_compared_as_far_as_it_goes(tmp_pat
     assert answer["tokens"]["counted"] > 5
 
 
-FAULTS: dict[str, tuple[Sides, dict[str, Any], tuple[str, ...], list[tuple[str, str]]]] = {
+FAULTS: dict[str, tuple[Sides, Sampling, list[tuple[str, str]]]] = {
     "temperature": (
-        Sides(faults=frozenset({"processed"})), {}, ("--temperature", "0.7"), [("temperature", "certain")],
+        Sides(faults=frozenset({"processed"})), Sampling(temperature=0.7), [("temperature", "certain")],
     ),
     "a temperature that nobody asked for": (
-        Sides(faults=frozenset({"processed"}), overrides={"temperature": 0.6}), {}, (), [("temperature", "certain")],
+        Sides(faults=frozenset({"processed"}), overrides={"temperature": 0.6}), Sampling(),
+        [("temperature", "certain")],
     ),
-    "top-p": (
-        Sides(faults=frozenset({"processed"})), {}, ("--top-p", "0.5"), [("top-p", "certain")],
-    ),
-    "one token beside": (Sides(faults=frozenset({"shifted"})), {}, (), [("shifted", "certain")]),
-    "another model": (Sides(seed=2), {}, (), [("weights", "likely")]),
+    "top-p": (Sides(faults=frozenset({"processed"})), Sampling(top_p=0.5), [("top-p", "certain")]),
+    "one token beside": (Sides(faults=frozenset({"shifted"})), Sampling(), [("shifted", "certain")]),
+    "another model": (Sides(seed=2), Sampling(), [("weights", "likely")]),
     "an engine that contradicts itself": (
-        Sides(faults=frozenset({"noisy"})), {}, (), [("engine-decode", "likely")],
+        Sides(faults=frozenset({"noisy"})), Sampling(), [("engine-decode", "likely")],
     ),
-    "another template": (Sides(template="other"), {}, (), [("template", "certain")]),
-    "no BOS": (Sides(template="no bos"), {}, (), [("bos", "certain")]),
-    "NaN": (Sides(faults=frozenset({"nan"})), {}, (), [("not-finite", "certain")]),
-    "minus infinity": (Sides(faults=frozenset({"infinite"})), {}, (), [("not-finite", "certain")]),
+    "another template": (Sides(template="other"), Sampling(), [("template", "certain")]),
+    "no BOS": (Sides(template="no bos"), Sampling(), [("bos", "certain")]),
+    "NaN": (Sides(faults=frozenset({"nan"})), Sampling(), [("not-finite", "certain")]),
+    "minus infinity": (Sides(faults=frozenset({"infinite"})), Sampling(), [("not-finite", "certain")]),
 }  # fmt: skip
+
+
+def in_this_process(url: str, folder: Path, sampling: Sampling, **options: Any) -> Outcome:
+    """The same without the command around it."""
+    job = Job(
+        Endpoint(url, ""), "two-sides", BUILT_IN, 10, replace(sampling, max_tokens=16),
+        reference=str(fake_weights(folder / "weights")), python=str(fake_python(folder, **options)),
+    )  # fmt: skip
+    return asyncio.run(run.compare(job, Store(folder / "store"), lambda _progress: None))
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_named(name: str, tmp_path: Path) -> None:
-    sides, options, more, expected = FAULTS[name]
+    sides, sampling, expected = FAULTS[name]
     with serving(sides) as url:
-        ended = compare(url, tmp_path, *more, python=fake_python(tmp_path, **options))
-    assert reasons(ended) == expected, str(ended)
+        verdict = in_this_process(url, tmp_path, sampling).verdict
+    assert not verdict.agree
+    assert [(reason.id, reason.certainty) for reason in verdict.reasons] == expected
 
 
 def test_another_model_is_found_before_all_is_sampled(tmp_path: Path) -> None:
@@ -168,22 +186,20 @@ def wait_for_lines(runs: Path, many: int) -> Path:
     raise AssertionError(f"no {many} samples within 60 s")
 
 
-REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
-    "too big": ({"error": ["memory", "the model in bfloat16 takes some 3.0 GB"]}, 3, "AGAINST=URL"),
-    "killed": ({"dies": True}, 3, "memory ran out"),
-    "no weights": ({"error": ["weights", "no weights can be read from x"]}, 3, "no weights can be read"),
-    "no torch": ({"error": ["import", "No module named 'torch'"]}, 3, "COMPARE_PYTHON="),
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "too big": ({"error": ["memory", "the model in bfloat16 takes some 3.0 GB"]}, "AGAINST=URL"),
+    "killed": ({"dies": True}, "memory ran out"),
+    "no weights": ({"error": ["weights", "no weights can be read from x"]}, "no weights can be read"),
+    "no torch": ({"error": ["import", "No module named 'torch'"]}, "COMPARE_PYTHON="),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_reference_that_cannot_be_is_a_sentence(name: str, tmp_path: Path) -> None:
-    options, code, words = REFUSED[name]
-    with serving(Sides()) as url:
-        ended = compare(url, tmp_path, python=fake_python(tmp_path, **options))
-    assert ended.code == code, str(ended)
-    assert words in ended.stderr
-    assert "Traceback" not in ended.stderr
+    options, words = REFUSED[name]
+    with serving(Sides()) as url, pytest.raises(EnvironmentUnfit) as raised:
+        in_this_process(url, tmp_path, Sampling(), **options)
+    assert words in " ".join(raised.value.as_dict().values())
 
 
 def test_what_cannot_be_asked_is_a_sentence(tmp_path: Path) -> None:
