@@ -1,7 +1,7 @@
 """Makes a small random Qwen2 with the tokenizer of a folder; runs on an interpreter with torch and transformers.
 
 ``python make_model.py TOKENIZER_FOLDER NEW_FOLDER``. Its distributions are neither flat nor certain, so that log-probs
-have something to differ in. (Heads of 32 make vLLM's CPU build 0.32 end with SIGILL; these have 64.)
+have something to differ in.
 """
 
 from __future__ import annotations
