@@ -57,6 +57,7 @@ class Program:
         if self._text is None:
             self._text = Text(asked["path"])
         self._model = Model(asked, self._text.tokenizer)
+        self._model.touch()
         forget_peak()
         self._loaded = resident()
         yield {"facts": {**self._text.facts(), **self._model.facts()}}

@@ -65,6 +65,11 @@ class Model:
             "transformers": transformers.__version__,
         }
 
+    def touch(self) -> None:
+        """Have all weights in memory: what is read from a mapped file only when it is used would count as overhead."""
+        for parameter in self.module.parameters():
+            parameter.detach().flatten()[::512].sum()
+
     def hidden(self, rows: Sequence[Sequence[int]], starts: Sequence[int]) -> list[torch.Tensor]:
         """The states from which the tokens from ``starts`` on are predicted, a tensor (tokens, width) a row."""
         longest = max(len(row) for row in rows)
