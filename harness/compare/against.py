@@ -13,12 +13,12 @@ from harness.compare import limits, reasons
 from harness.compare.checkpoint import Store
 from harness.compare.dialects import Decoded, NotThere
 from harness.compare.engine import Engine, Facts, Refused
+from harness.compare.evidence import Evidence
 from harness.compare.figures import Figures, Tally
 from harness.compare.gather import Progress, Sampler, Tell, as_asked, prompts
 from harness.compare.job import Job, Outcome
 from harness.compare.model import Conversation, Sample
 from harness.compare.profile import Profiler
-from harness.compare.reasons import Evidence
 from harness.compare.reference import Reference
 from harness.compare.tokens import TokenReport
 from harness.errors import NoLogProbs, NoSuchRun

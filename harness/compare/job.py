@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.compare.evidence import Evidence, Verdict
 from harness.compare.model import Sampling
 from harness.compare.profile import Profile
-from harness.compare.reasons import Evidence, Verdict
 from harness.openai_api.http import Endpoint
 
 

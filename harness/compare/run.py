@@ -13,12 +13,12 @@ from harness.compare import limits, reasons
 from harness.compare.checkpoint import Store
 from harness.compare.dialects import NotThere, counted
 from harness.compare.engine import Engine, Facts, Refused
+from harness.compare.evidence import Evidence, Trial, Tried
 from harness.compare.figures import Figures, Tally, mean_abs
 from harness.compare.gather import Progress, Prompt, Sampler, Tell, as_asked, prompts, score, score_as_they_come
 from harness.compare.job import Job, Outcome
 from harness.compare.model import Conversation, Sample
 from harness.compare.profile import Profiler
-from harness.compare.reasons import Evidence, Trial, Tried
 from harness.compare.reference import Reference
 from harness.compare.tokens import TokenDifference, TokenReport
 from harness.compare.tokens import compare as compare_tokens

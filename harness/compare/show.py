@@ -10,10 +10,10 @@ from rich.markup import escape
 from rich.status import Status
 
 from harness import console
+from harness.compare.evidence import Reason
 from harness.compare.figures import Figures
 from harness.compare.gather import Progress
 from harness.compare.job import Outcome
-from harness.compare.reasons import Reason
 
 # Seconds between lines where there is no terminal on which one line could change.
 PLAIN_EVERY = 10.0

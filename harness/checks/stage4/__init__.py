@@ -7,7 +7,7 @@
 ``gather``   starts the driver, follows it, takes a hang dump where nothing moves, ends all it has started
 ``stall``    decides, while it runs, whether anything can still move
 ``reasons``  reads a worker's own reason out of its log
-``rules``    judges what came back; ``tensors`` what the trajectories hold
+``rules``    judges: ``course_rules`` how it went, ``trajectory_rules`` what came back, read by ``tensors``
 ``support``  what AReaL supports, and what of it can be run here
 ``stage``    puts these together
 """

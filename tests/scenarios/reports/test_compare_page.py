@@ -9,8 +9,9 @@ import pytest
 from playwright.sync_api import Browser
 
 from harness.compare import page as pages
+from harness.compare.evidence import Trial, Tried
 from harness.compare.job import Outcome
-from harness.compare.reasons import Trial, Tried, decide
+from harness.compare.reasons import decide
 from harness.compare.tokens import TokenDifference, TokenReport
 from harness.runs import Redactor
 from tests.scenarios.reports.hostile import HOSTILE

@@ -7,10 +7,10 @@ import random
 from dataclasses import dataclass, field
 
 from harness.compare import limits
+from harness.compare.evidence import Evidence, Tried
 from harness.compare.figures import Figures, Tally
 from harness.compare.model import Sampling
 from harness.compare.profile import Profiler
-from harness.compare.reasons import Evidence, Tried
 from harness.compare.tokens import TokenReport
 
 # Mean |d| that rounding to bfloat16 makes of SmolLM2-135M, as measured.

@@ -7,8 +7,9 @@ import random
 
 import pytest
 
+from harness.compare.evidence import Evidence, Trial, Tried, Verdict
 from harness.compare.model import Sampling
-from harness.compare.reasons import Evidence, Trial, Tried, Verdict, decide, trials
+from harness.compare.reasons import decide, trials
 from harness.compare.tokens import TokenReport, compare
 from tests.unit.compare.recorded import Recorded, agreeing, changed, colder, evidence
 
