@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Not every shell expands `FROM=~/x` where it is an argument.
-case ${FROM:-} in "~/"*) FROM=$HOME/${FROM#"~/"} ;; esac
+case ${FROM:-} in \~/*) FROM=$HOME/${FROM#\~/} ;; esac
 if [ -d "${FROM:-}/wheels" ]; then
     wheels=$(cd "$FROM/wheels" && pwd -P)
     # pip splits the variable at blanks; in an address they can be written otherwise.

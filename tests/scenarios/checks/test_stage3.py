@@ -201,7 +201,8 @@ def test_runs_at_once_are_recorded_one_by_one(check: Checker) -> None:
         (("--config", "nothing.yaml"), "no file CONFIG=nothing.yaml"),
         (("--global-bs", "9000000"), "GLOBAL_BS"),
         (("--group-size", "0"), "GROUP_SIZE=0"),
-        (("--stage", "4"), "there is no stage"),
+        (("--stage", "5"), "there is no stage"),
+        (("--stage", "4"), "needs the training configuration"),
     ],
 )
 def test_wrong_usage_is_told_before_anything_runs(check: Checker, arguments: tuple[str, ...], words: str) -> None:
