@@ -1,0 +1,292 @@
+"""Did the batch get through AReaL's controller, and if not, why: starts, counts, standstills, calls; pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from harness.agent.rewards import Reward
+from harness.agent.source import AgentSource
+from harness.checks.findings import Finding, Place
+from harness.checks.reward_rules import judge_reward
+from harness.checks.stage4.data import Rolled
+from harness.checks.stage4.reasons import Reason, last_error, plain, reasons
+
+PHASES = {
+    "start": "AReaL's program started",
+    "import": "AReaL was imported",
+    "config": "AReaL read the configuration",
+    "workers": "AReaL started its workers",
+    "proxy": "AReaL started the proxy of its agents",
+    "rollout": "the batch was rolled out",
+    "template": "the batch was rolled out",
+}
+
+NOT_KEPT = "AReaL leaves it out of the batch without an exception: rollout_batch returns fewer, and training goes on."
+
+WAITS = "Training waits here for ever; no time-out of AReaL's ends it."
+
+
+def started(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # noqa: ARG001
+    """AReaL read the configuration and started its controller, its workers and their proxy."""
+    versions = rolled.event("versions")
+    shown = ", ".join(f"{name} {version}" for name, version in list((versions or {}).items())[2:5])
+    if rolled.phase in ("rollout", "template") and not rolled.interrupted:
+        yield Finding(
+            id="areal.starts",
+            title="AReaL starts",
+            status="pass",
+            detail=f"controller, worker and {'proxy' if rolled.asked.kind == 'agent' else 'engine'} are up ({shown})",
+            facts={name: value for name, value in (versions or {}).items() if name not in ("event", "time")},
+        )
+        return
+    if rolled.interrupted:
+        return
+    why = _why(rolled)
+    yield Finding(
+        id="areal.starts",
+        title="AReaL starts",
+        status="fail",
+        detail=f"it ended before {PHASES.get(rolled.phase, rolled.phase)}: {why[0]}",
+        consequence="Training ends, or waits for its setup_timeout, at the same place.",
+        mend=why[1],
+        facts={"phase": rolled.phase, "log": _tail(rolled)},
+    )
+
+
+def whole(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # noqa: ARG001
+    """As many trajectories as samples were asked for."""
+    if rolled.phase not in ("rollout", "template") or rolled.interrupted:
+        return
+    asked = rolled.asked
+    batch = rolled.event("batch")
+    progress = rolled.event("progress") or {}
+    counted = ", ".join(
+        f"{progress[name]} {name}" for name in ("accepted", "rejected", "running", "enqueued") if name in progress
+    )
+    if rolled.stall is not None:
+        return  # `stalled` tells it
+    if batch is None:
+        why = _why(rolled)
+        yield Finding(
+            id="areal.batch",
+            title="trajectories",
+            status="fail",
+            detail=f"the batch didn't come ({counted or 'nothing was let in'}): {why[0]}",
+            consequence="Training would end or wait here.",
+            mend=why[1],
+            facts={"progress": progress, "log": _tail(rolled)},
+        )
+        return
+    got = len(rolled.trajectories)
+    facts = {"asked": asked.prompts, "got": got, "seconds": round(batch["seconds"], 3), "progress": progress}
+    if got >= asked.prompts:
+        yield Finding(
+            id="areal.batch",
+            title="trajectories",
+            status="pass",
+            detail=f"{got} of {asked.prompts}, {asked.group_size} runs each, in {batch['seconds']:.1f} s",
+            facts=facts,
+        )
+        return
+    why = _why(rolled)
+    yield Finding(
+        id="areal.batch",
+        title="trajectories",
+        status="fail",
+        detail=f"{got} of {asked.prompts} came back ({counted}): {why[0]}",
+        consequence=NOT_KEPT,
+        mend=why[1],
+        facts={**facts, "log": _tail(rolled)},
+    )
+
+
+def stalled(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # noqa: ARG001
+    """Nothing moved any more: what the hang dump says of it."""
+    if rolled.stall is None:
+        return
+    progress = rolled.event("progress") or {}
+    verdict = rolled.verdict or {}
+    cause = str(verdict.get("cause") or "")
+    named = f"; the hang dump says: {cause}" if cause not in ("", "unknown", "none") else ""
+    counted = ", ".join(
+        f"{progress[name]} {name}" for name in ("enqueued", "running", "accepted", "rejected") if name in progress
+    )
+    if rolled.stall == "capacity":
+        config = rolled.event("config") or {}
+        off, consumer = config.get("max_head_offpolicyness", "?"), config.get("consumer_batch_size", "?")
+        yield Finding(
+            id="areal.stalls",
+            title="the batch comes to an end",
+            status="fail",
+            detail=f"nobody is let in any more (capacity {progress.get('capacity')}): {counted}{named}",
+            consequence=f"({off} + version + 1) × {consumer} rollouts are let in before weights are updated, and the "
+            f"batch is larger. {WAITS}",
+            mend="consumer_batch_size: ${train_dataset.batch_size}   # in rollout:",
+            facts={"progress": progress, "cause": cause, "evidence": verdict.get("evidence", [])},
+        )
+        return
+    yield Finding(
+        id="areal.stalls",
+        title="the batch comes to an end",
+        status="fail",
+        detail=f"nothing moved any more: {counted}{named}",
+        consequence="A rollout waits for it until rollout.request_timeout, an hour by default.",
+        mend="\n".join(verdict.get("next", [])[:2]) or "make check STAGE=2   # where does one run wait?",
+        facts={"progress": progress, "cause": cause, "evidence": verdict.get("evidence", [])},
+    )
+
+
+def importable(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
+    """A worker can import the agent by its name, as in training."""
+    found = [note for note in rolled.notes if note["event"] == "found"]
+    if not found or agent is None:
+        return
+    if found[0]["importable"]:  # once it is loaded, every later look finds it
+        yield Finding(
+            id="areal.importable",
+            title="agent found by name",
+            status="pass",
+            detail=f"AReaL's worker imports {found[0]['module']} by its name",
+        )
+        return
+    folder = str(agent.path.parent) if agent.path is not None else "its folder"
+    yield Finding(
+        id="areal.importable",
+        title="agent found by name",
+        status="warn",
+        detail=f"AReaL's worker doesn't find the module {found[0]['module']}; it was loaded from its file here",
+        consequence="Training names an agent by its module: “Failed to import workflow from string”, for every run.",
+        mend=f"start training in {folder}, or put that on PYTHONPATH in rollout.scheduling_spec[0].env_vars",
+    )
+
+
+def failures(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
+    """Each kind of failure of the agent's own runs, with the line."""
+    kinds: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for note in rolled.notes:
+        if note["event"] in ("raised", "made"):
+            own = _own(note, agent)
+            where = (note["error"], own.file if own else "", own.line if own else 0)
+            kinds.setdefault(where, []).append(note)
+    for (error, _, _), notes in sorted(kinds.items(), key=lambda item: -len(item[1])):
+        first = notes[0]
+        made = first["event"] == "made"
+        what = (
+            "the agent can't be made in AReaL's worker" if made else f"{len(notes)} of {rolled.asked.runs} runs raised"
+        )
+        group = "" if made or rolled.asked.group_size == 1 else " One run that fails takes its whole group with it."
+        yield Finding(
+            id="areal.agent-made" if made else "areal.agent-raises",
+            title="agent in AReaL's worker",
+            status="fail",
+            detail=f"{what}: {error}: {first['text'].splitlines()[0][:200] if first['text'] else ''}".rstrip(": "),
+            consequence=NOT_KEPT + group,
+            place=_own(first, agent),
+            stack=tuple(_place(frame) for frame in first["frames"] if _is_own(frame, agent)),
+            facts={"runs": len(notes), "index": first.get("index")},
+        )
+
+
+def calls(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # noqa: ARG001
+    """The agents' calls to AReaL's proxy are answered."""
+    made = [call for _, call in rolled.agents if call.is_generation]
+    if not made:
+        if rolled.returned:
+            yield Finding(
+                id="areal.calls",
+                title="calls to AReaL's proxy",
+                status="fail",
+                detail="no run made one",
+                consequence="AReaL has nothing to train on: “No interactions in session”, and drops the trajectory.",
+                mend="call the model at the base_url that run() gets",
+            )
+        return
+    failed = [call for call in made if not call.ok and not call.abandoned]
+    by_status = Counter(str(call.status or call.failure) for call in failed)
+    if not failed:
+        yield Finding(
+            id="areal.calls", title="calls to AReaL's proxy", status="pass", detail=f"{len(made)}, all answered"
+        )
+        return
+    statuses = ", ".join(f"{count} × {status}" for status, count in by_status.most_common(3))
+    paths = {call.path for call in failed if call.status == 404}
+    mend = ""
+    if any(path.startswith("/v1/") for path in paths):
+        mend = "AReaL's base_url has no /v1, and its routes neither: don't append it"
+    yield Finding(
+        id="areal.calls",
+        title="calls to AReaL's proxy",
+        status="fail" if len(failed) == len(made) else "warn",
+        detail=f"{len(failed)} of {len(made)} failed: {statuses}" + (f" ({sorted(paths)[0]})" if paths else ""),
+        consequence="A failed call is made again by the SDK or lost; either costs time in every run.",
+        mend=mend,
+    )
+
+
+def left(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # noqa: ARG001
+    """What AReaL left behind; it was ended."""
+    if not rolled.left:
+        return
+    yield Finding(
+        id="areal.left",
+        title="nothing left behind",
+        status="warn",
+        detail=f"AReaL left {len(rolled.left)} processes, which were ended: {rolled.left[0][:100]}",
+        consequence="They hold their ports, and on GPUs their memory, until somebody ends them.",
+    )
+
+
+def _why(rolled: Rolled) -> tuple[str, str]:
+    """The worker's own reason and what mends it; else AReaL's exception; else what is known."""
+    found = reasons(rolled.log)
+    failed = rolled.event("failed")
+    about = _first(found, rolled.phase)
+    if about is not None:
+        return about.text, about.mend
+    for note in rolled.returned:
+        status, detail, _, mend = judge_reward(Reward.from_dict(note["reward"]), set())
+        if status == "fail" and not note["reward"]["is_dict"]:
+            return detail, mend
+    raised = next((note for note in rolled.notes if note["event"] in ("raised", "made")), None)
+    if raised is not None:
+        return f"the agent raised {raised['error']}: {raised['text'][:160]}", ""
+    if failed is not None:
+        known = reasons(failed["text"])
+        if known:
+            return known[0].text, known[0].mend
+        return f"{failed['type']}: {' '.join(failed['text'].split())[:300]}", ""
+    if rolled.cut:
+        return "the time was over", "TIMEOUT=600   # where it is only slow"
+    if error := last_error(rolled.log):
+        return error, ""
+    if rolled.exit_status:
+        return f"AReaL's program ended with {rolled.exit_status}", ""
+    return "no worker says why", "make check STAGE=2   # one run alone"
+
+
+def _first(found: list[Reason], phase: str) -> Reason | None:
+    """The reason that counts: what ends a start goes before what comes of it."""
+    order = sorted(found, key=lambda reason: not reason.fatal) if phase in ("workers", "proxy") else found
+    return order[0] if order else None
+
+
+def _tail(rolled: Rolled, lines: int = 40) -> list[str]:
+    return [line for line in plain(rolled.log).splitlines() if line.strip()][-lines:]
+
+
+def _own(note: dict[str, Any], agent: AgentSource | None) -> Place | None:
+    own = [frame for frame in note["frames"] if _is_own(frame, agent)]
+    return _place(own[-1]) if own else None
+
+
+def _is_own(frame: dict[str, Any], agent: AgentSource | None) -> bool:
+    if agent is None or agent.path is None:
+        return False
+    folder = str(agent.path.parent)
+    return frame["file"].startswith(folder + "/") and "/site-packages/" not in frame["file"]
+
+
+def _place(frame: dict[str, Any]) -> Place:
+    return Place(file=frame["file"], line=frame["line"], function=frame["function"], source=frame["source"])
