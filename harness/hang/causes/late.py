@@ -147,6 +147,11 @@ def python_loop(scene: Scene) -> Iterable[Finding]:
             # Without the interpreter's lock it is compiled code that computes.
             text = f"{say(group)}, at the same line in every sample and with a core busy."
             score = 0.56 if not thread.holds_gil else 0.63 if scene.joined else 0.86
+            # Ranks that all compute, and none waits for another: two samples of a training often meet the same line.
+            trains = group in scene.peers and not scene.joined and count(scene.peers) > 1
+            if trains:
+                yield Finding("python-loop", min(score, 0.62) - less, who, [text, *others], "slow")
+                continue
             yield Finding("python-loop", score - less, who, [text, *others])
         elif group.progress == "looping" and group.busy:
             text = f"{say(group)}, in the same function in every sample and with a core busy."

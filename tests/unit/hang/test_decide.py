@@ -307,6 +307,16 @@ def test_a_loop_among_several_samples_is_not_told_from_long_work() -> None:
     assert any("sample_prompt" in text and "nobody can see" in text for text in verdict.evidence)
 
 
+def test_ranks_that_all_compute_at_the_same_line_in_both_samples_train() -> None:
+    computes = thread("step train.py:24", "<module> train.py:9", active=True, gil=True)
+    ranks = [process(computes, id=f"rank{number}", pid=number + 1) for number in range(2)]
+    for one in ranks:
+        one.samples = [Sample((computes,), float(at), cpu_seconds=float(at)) for at in range(2)]
+    assert not diagnose(dump(*ranks)).hangs
+    # Where somebody waits for one of them it is another matter.
+    assert diagnose(dump(ranks[0], sampled(collective(), collective(), id="rank1", pid=9))).laggards == ["rank0"]
+
+
 def test_saving_on_rank_0_alone_is_no_loop_that_the_others_have_left() -> None:
     gathers = (f"all_gather {C10D}:4287", "full_state train.py:27")
     saves = thread(*gathers, "save_checkpoint train.py:33", "<module> t.py:9")
