@@ -94,12 +94,13 @@ def test_no_driver_joins_without_the_token(own_stack: Stack) -> None:
 
 
 def test_no_ray_client_joins_with_another_token(own_stack: Stack) -> None:
-    script = "import ray.util; ray.util.connect('ray-head:10001', connection_retries=1); print('joined')"
-    refused = in_dev(own_stack, script, "--env", f"RAY_AUTH_TOKEN={'0' * 64}")
+    script = "import ray.util; ray.util.connect('ray-head:10001', connection_retries={}); print('joined')"
+    refused = in_dev(own_stack, script.format(1), "--env", f"RAY_AUTH_TOKEN={'0' * 64}")
     assert refused.returncode != 0
     assert "joined" not in refused.stdout
-    # Ray Client doesn't say why. It is the token, for with it the same goes well.
-    assert in_dev(own_stack, script).stdout == "joined\n"
+    # Ray Client doesn't say why. It is the token, for with it the same goes well, if slowly where much else runs.
+    joined = in_dev(own_stack, script.format(8))
+    assert joined.stdout == "joined\n", joined.stderr
 
 
 def test_in_dev_the_dashboard_needs_no_token_and_nobody_else_gets_there(own_stack: Stack) -> None:
@@ -131,7 +132,7 @@ def in_dev(stack: Stack, script: str, *options: str) -> subprocess.CompletedProc
         ["docker", "exec", *options, stack.container("dev"), "python", "-c", script],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
