@@ -17,11 +17,13 @@ class Check:
         id: ``TOPIC.NAME``; people see it when a check fails, programs in the JSON document.
         look: asks the question; runs in a thread of its own beside all others.
         limit: seconds after which it is no longer waited for.
+        limit_on_request: the same where its topic is asked for by name; 0: no other.
     """
 
     id: str
     look: Callable[[Context], list[Finding]]
     limit: float = 3.0
+    limit_on_request: float = 0.0
 
     @property
     def topic(self) -> str:

@@ -32,6 +32,11 @@ class Context:
         self.model: Once[Model] = Once(lambda: gather_model(self.settings))
 
     @property
+    def asked(self) -> frozenset[str]:
+        """Topics that were asked for by name."""
+        return frozenset(topic.strip().lower() for topic in self.settings.topic.split(",") if topic.strip())
+
+    @property
     def runs_stacks(self) -> bool:
         """Whether a stack can be started from here at all; a pod or a Slurm node has the package but no clone."""
         return (self.clone / "compose.yaml").is_file()

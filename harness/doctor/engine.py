@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.doctor.probing import ask, read
+from harness.doctor.probing import ask, patience, read
 from harness.errors import DockerMissing, DockerUnreachable, DrydockError
 from harness.settings import Settings
 
@@ -92,7 +92,7 @@ def gather_engine(settings: Settings) -> Engine:
         )
         return Engine(problem, packages_missing=True, address=address, context=context)
     try:
-        client = docker_engine.connect(timeout=int(ENGINE_SECONDS))
+        client = docker_engine.connect(timeout=int(ENGINE_SECONDS * patience()))
         version, info = client.version(), client.info()
         images = client.images.list(filters={"label": f"dev.drydock.namespace={settings.namespace}"})
         running = client.containers.list(sparse=True)
@@ -143,7 +143,7 @@ def explained(error: DrydockError, address: str) -> DrydockError:
     In the latter case nothing that we start helps, and the mend says so.
     """
     if "timed out" in error.what:
-        error = DockerUnreachable(f"The Docker daemon doesn't answer within {ENGINE_SECONDS:.0f} s.")
+        error = DockerUnreachable(f"The Docker daemon doesn't answer within {ENGINE_SECONDS * patience():.0f} s.")
     by_hand = address and not address.startswith((DEFAULT_ADDRESS, "unix:///run/docker.sock", "npipe:"))
     if not by_hand or "may not talk" in error.what:
         return error

@@ -7,10 +7,28 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+MOST_PATIENT = 4.0
+
+
+@lru_cache(maxsize=1)
+def patience() -> float:
+    """By what limits are multiplied on this machine now: 1, or more where many wait for its cores."""
+    return patience_of(read("/proc/loadavg"), os.cpu_count() or 1)
+
+
+def patience_of(loadavg: str, cores: int) -> float:
+    """The same from /proc/loadavg: its first field has the last minute, its fourth the threads that want a core now."""
+    fields = loadavg.split()
+    if len(fields) < 4:
+        return 1.0
+    waiting = max(float(fields[0]), float(fields[3].partition("/")[0]))
+    # A machine with two for each core still gives everybody a share in time.
+    return min(MOST_PATIENT, max(1.0, waiting / (2 * cores)))
 
 
 @dataclass(frozen=True)
@@ -34,7 +52,7 @@ class Answer:
 
 
 def ask(command: Sequence[str], limit: float, environ: Mapping[str, str] | None = None) -> Answer:
-    """Run a program to its end, but no longer than ``limit`` seconds; never raises."""
+    """Run a program to its end, but no longer than ``limit`` seconds (more on a busy machine); never raises."""
     try:
         done = subprocess.run(
             list(command),
@@ -42,7 +60,7 @@ def ask(command: Sequence[str], limit: float, environ: Mapping[str, str] | None 
             text=True,
             errors="replace",
             stdin=subprocess.DEVNULL,
-            timeout=limit,
+            timeout=limit * patience(),
             env=None if environ is None else {**os.environ, **environ},
             check=False,
         )

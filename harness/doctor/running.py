@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.findings import Finding, of_error, warn
+from harness.doctor.probing import patience
 from harness.errors import DrydockError
 
 # From the start of the process to its end. On a busy machine Python itself takes a good part of that to start.
@@ -37,8 +38,8 @@ class Outcome:
 
 
 def time_left() -> float:
-    """Seconds that checks may take, so that the process ends in time."""
-    return max(LEAST_SECONDS, WHOLE_SECONDS - SHOWING_SECONDS - _age())
+    """Seconds that checks may take, so that the process ends in time; more where many wait for this machine's cores."""
+    return max(LEAST_SECONDS, WHOLE_SECONDS * patience() - SHOWING_SECONDS - _age())
 
 
 def _age() -> float:
@@ -57,11 +58,12 @@ def run(checks: Sequence[Check], context: Context, whole: float) -> Iterator[Out
     """Start all checks at once; yields their outcomes in the order of the list, each as soon as it is there.
 
     Args:
-        whole: seconds after which none is waited for any more.
+        whole: seconds after which none is waited for any more, save for what was asked for by name.
     """
     started = time.monotonic()
     for job in [_Job(check, context) for check in checks]:
-        yield job.outcome(started, min(job.check.limit, whole))
+        on_request = job.check.limit_on_request if job.check.topic in context.asked else 0.0
+        yield job.outcome(started, max(min(job.check.limit * patience(), whole), on_request))
 
 
 @dataclass

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,15 +38,22 @@ class FileSum:
 
 def known_sums(files: ModelFiles) -> dict[str, str]:
     """The checksums that are known without reading a file, by path within the model."""
-    return {name: found for name, path in _files(files) if (found := _expected(path, files)[0])}
+    return {name: found for name, path in files_of(files) if (found := _expected(path, files)[0])}
 
 
 def check_sums(files: ModelFiles) -> list[FileSum]:
     """Read all files and hold them against what is known of them. Takes about a second for a gigabyte."""
-    return [_check(name, path, files) for name, path in _files(files)]
+    return [found for name, path in files_of(files) if (found := check_sum(name, path, files))]
 
 
-def _check(name: str, path: Path, files: ModelFiles) -> FileSum:
+def is_known(path: Path, files: ModelFiles) -> bool:
+    """Whether anything says what a file's content should be."""
+    return any(_expected(path, files))
+
+
+def check_sum(name: str, path: Path, files: ModelFiles, seconds: float = float("inf")) -> FileSum | None:
+    """Read one file and hold it against what is known of it; None where that took longer than it may."""
+    started = time.monotonic()
     wanted, git_id = _expected(path, files)
     size = path.stat().st_size
     sha, git = hashlib.sha256(), hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
@@ -54,11 +62,13 @@ def _check(name: str, path: Path, files: ModelFiles) -> FileSum:
             sha.update(chunk)
             if git_id:
                 git.update(chunk)
+            if time.monotonic() - started > seconds:
+                return None
     good = sha.hexdigest() == wanted if wanted else git.hexdigest() == git_id if git_id else None
     return FileSum(name, size, sha.hexdigest(), good)
 
 
-def _files(files: ModelFiles) -> Iterator[tuple[str, Path]]:
+def files_of(files: ModelFiles) -> Iterator[tuple[str, Path]]:
     """All files of the model as it is mounted, by path within it."""
     inside = Path(files.container_path).relative_to(files.mount_target)
     place = files.host_path / inside if inside.parts else files.host_path

@@ -16,6 +16,8 @@ from harness.agent.contract import Kind
 from harness.checks.lint import areal_rules, catalogue, verl_rules
 from harness.checks.stage1_rules import SUBJECTS
 from harness.cli.main import INNER_VERBS, VERBS
+from harness.doctor.topics import CHECKS
+from harness.doctor.topics.training_rules import RULES
 from harness.openai_api.simulated.faults import KINDS
 from harness.settings import environment_names
 from tests.support import wrong_examples
@@ -177,6 +179,18 @@ def test_every_rule_of_the_lint_is_explained_and_has_an_example() -> None:
     assert explained - {"lint.source", "lint.config"} == set(rules)
     shown = {id_ for row in wrong_examples.rows() for id_ in row.ids}
     assert set(rules) - shown == {"lint.history-template"}  # that takes a real model's template
+
+
+def test_every_check_of_the_doctor_is_explained() -> None:
+    text = (CLONE / "docs/doctor.md").read_text()
+    explained = [found for row in table_rows(text) for found in re.findall(r"^`([a-z]+\.[a-z]+)`$", row[0])]
+    assert sorted(explained) == sorted(check.id for check in CHECKS)
+
+
+def test_every_variable_that_does_nothing_or_harm_is_explained() -> None:
+    rows = list(table_rows(section((CLONE / "docs/doctor.md").read_text(), "Variables of a training")))[1:]
+    named = {name for row in rows for name in re.findall(r"`([A-Za-z0-9_]+)", row[0])}
+    assert named == {rule.variable for rule in RULES}
 
 
 def test_what_llamacpp_refuses_is_what_the_gateway_refuses() -> None:

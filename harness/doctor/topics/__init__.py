@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 from harness.doctor.check import Check
-from harness.doctor.topics import debugger, disk, docker, gpu, machine, network, ports, proxies, settings, stack
+from harness.doctor.topics import (
+    debugger,
+    disk,
+    docker,
+    docker_networks,
+    gpu,
+    limits,
+    machine,
+    model,
+    network,
+    ports,
+    proxies,
+    settings,
+    stack,
+    training,
+)
 from harness.errors import UsageError
 
 TITLES: dict[str, str] = {
@@ -14,6 +29,8 @@ TITLES: dict[str, str] = {
     "network": "Network",
     "gpu": "GPU",
     "stack": "Stack",
+    "model": "Model",
+    "training": "Training",
     "settings": "Settings",
     "debugger": "Debugger",
 }
@@ -22,13 +39,17 @@ ON_REQUEST = frozenset({"debugger"})
 
 CHECKS: tuple[Check, ...] = (
     *machine.CHECKS,
+    *limits.CHECKS,
     *disk.CHECKS,
     *docker.CHECKS,
+    *docker_networks.CHECKS,
     *ports.CHECKS,
     *network.CHECKS,
     *proxies.CHECKS,
     *gpu.CHECKS,
     *stack.CHECKS,
+    *model.CHECKS,
+    *training.CHECKS,
     *settings.CHECKS,
     *debugger.CHECKS,
 )

@@ -109,6 +109,25 @@ def test_what_several_checks_need_is_gathered_once() -> None:
 
 def test_a_slow_start_leaves_checks_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_age", lambda: 30.0)
+    monkeypatch.setattr(running, "patience", lambda: 1.0)
     assert time_left() == LEAST_SECONDS
     monkeypatch.setattr(running, "_age", lambda: 0.6)
     assert time_left() == pytest.approx(3.6)
+
+
+def test_a_busy_machine_makes_limits_longer(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "patience", lambda: 3.0)
+    monkeypatch.setattr(running, "_age", lambda: 0.2)
+    assert time_left() == pytest.approx(14.0)
+    late = outcomes(context, Check("docker.slow", lambda _: time.sleep(0.1) or [], limit=0.05))["docker.slow"]  # type: ignore[func-returns-value]
+    assert late.finished
+
+
+def test_a_topic_that_is_asked_for_by_name_may_take_longer() -> None:
+    def slow(_: Context) -> list[Finding]:
+        time.sleep(0.1)
+        return [ok("read it all")]
+
+    check = Check("model.checksums", slow, limit=0.001, limit_on_request=30.0)
+    asked = Context(Settings.model_validate({"topic": "Model"}))
+    assert outcomes(asked, check, whole=0.01)["model.checksums"].finished
