@@ -7,7 +7,7 @@
 # The names of all settings; the same as in harness/settings.py (tests/unit/test_makefile.py compares).
 override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OPENAI_API_KEY \
 	GPUS_INFERENCE GPUS_TRAIN TP PP DP MEMORY_FRACTION \
-	WORKSPACE REQUIREMENTS FRAMEWORK FRAMEWORK_SRC WORKERS DEBUG \
+	WORKSPACE REQUIREMENTS FRAMEWORK FRAMEWORK_SRC WORKERS SHARE RAY_PORT HEAD TOKEN_FILE NODE_NETWORK DEBUG \
 	PORT RAY_AUTH DASHBOARD_PORT PROJECT WAIT BASE NAMESPACE IMAGE_MIRROR UPDATE DIFF DEBIAN_MIRROR DRYDOCK_CACHE \
 	HF_ENDPOINT HF_TOKEN HF_HUB_OFFLINE \
 	AGENT DATA STAGE SEED TIMEOUT SERVER FAULTS LATENCY CONFIG BREAK AREAL_PYTHON GLOBAL_BS GROUP_SIZE ROLLOUT_DP_SIZE IN_FLIGHT \
@@ -38,7 +38,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 .NOTPARALLEL:
 
 .PHONY: help up down status logs shell run check lint compare hang-dump hang-watch hang-demo runs compare-runs diagnose breakpoints attach trace restart-ray doctor settings clean test test-full bench bench-hang venv docker init dev-container
-.PHONY: save load lock verify fingerprint gpu-selftest
+.PHONY: worker ports save load lock verify fingerprint gpu-selftest
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,12 @@ up: venv docker ## Bring the stack up: inference server, Ray, dev container (MOD
 
 down: venv ## Stop the stack; weights, images and volumes stay
 	@.venv/bin/harness down
+
+worker: venv docker ## Make this machine a node of another's cluster (HEAD=host:port TOKEN_FILE=); `make down` leaves it
+	@.venv/bin/harness worker
+
+ports: venv ## What a firewall between several machines has to let through (SHARE= RAY_PORT=)
+	@.venv/bin/harness ports
 
 status: venv ## What runs, how it is, and where to reach it
 	@.venv/bin/harness status

@@ -42,6 +42,7 @@
     * SamplingDenied           processes are there, and this user may read none of them
     * RunsNotWritable          results can't be kept where they should be
     * RayNotReachable          the cluster's dashboard can't be asked
+    * NotJoined                a machine can't be a node of another's cluster
     * NoLogProbs               a server gives no log-probs, so nothing can be compared
     * ReferenceUnusable        the trainer's side of a comparison can't be computed
       * ReferenceTooBig        its model doesn't fit into memory
@@ -370,6 +371,11 @@ class RayNotReachable(EnvironmentUnfit):
 
     consequence = "Who is paused can't be known."
     mend = "make status   # is it up?\nRAY_API_SERVER_ADDRESS=http://HOST:8265   # another cluster's dashboard"
+
+
+class NotJoined(EnvironmentUnfit):
+    consequence = "This machine is no node of that cluster; nothing was left running here."
+    mend = "make ports   # what a firewall has to let through"
 
 
 class NoLogProbs(EnvironmentUnfit):

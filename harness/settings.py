@@ -60,6 +60,15 @@ class Settings(BaseModel):
         None, description="a checkout of a framework, installed editable in every Ray node"
     )
     workers: int = Field(0, ge=0, le=64, description="Ray nodes beside the head")
+    share: str = Field("", description="address of this machine at which others join its Ray cluster; default: none")
+    ray_port: int = Field(
+        6379, ge=1024, le=65525, description="SHARE: first of ten ports for Ray; `ports` lists what else is used"
+    )
+    head: str = Field("", description="`worker`: HOST:PORT of the machine whose cluster this one joins")
+    token_file: Path | None = Field(None, description="`worker`: file with that cluster's token")
+    node_network: str = Field(
+        "host", description="`worker`: the node's network: host, or container:NAME for that container's own"
+    )
 
     debug: str = Field(
         "", description="what training containers tell: nccl, detail, recorder, sync, asyncio, faulthandler, patient"
@@ -188,7 +197,9 @@ class Settings(BaseModel):
 
     _origins: dict[str, Origin] = PrivateAttr(default_factory=dict)
 
-    @field_validator("workspace", "requirements", "framework_src", "cache", "dir", "diff", "out", "from_folder")
+    @field_validator(
+        "workspace", "requirements", "framework_src", "cache", "dir", "diff", "out", "from_folder", "token_file"
+    )
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         """Paths are taken from the clone, so that make and the harness read them alike wherever they are called."""

@@ -1,7 +1,7 @@
 """What stands in front of Ray's dashboard: passes HTTP and WebSockets on, with the token, as far as gate_rules.py lets.
 
-dashboard_gate.py gate PORT URL      on the head, for everybody: asks for the token, unless RAY_AUTH_MODE=disabled
-dashboard_gate.py relay PORT URL     in `dev`, on its loopback only: for editors, browsers and programs without a token
+dashboard_gate.py gate PORT URL [HOST]   on the head, for everybody: asks for the token, unless RAY_AUTH_MODE=disabled
+dashboard_gate.py relay PORT URL         in `dev`, on its loopback only: for editors, browsers, programs without a token
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def main() -> None:
     role, port, behind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     token = Path(os.environ.get("RAY_AUTH_TOKEN_PATH", "/run/secrets/ray_token")).read_text().strip()
     gate = Gate(judge_for(role, token, os.environ), token, behind)
-    host = "127.0.0.1" if role == "relay" else "0.0.0.0"
+    host = "127.0.0.1" if role == "relay" else (sys.argv[4:] or ["0.0.0.0"])[0]
     web.run_app(application(gate), host=host, port=port, print=None, access_log=None)
 
 

@@ -6,6 +6,10 @@
 #   worker   a node; joins again when the head was restarted
 #   dev      a node without CPUs, so that drivers run here and their tasks elsewhere; joins again likewise
 #
+# On several machines (docker/compose/share.yaml, worker.yaml), in the machine's own network and on fixed ports:
+#   shared-head   `dev` and head in one
+#   node          a node on another machine; asks the head first whether it may join, and says why not
+#
 # Never `ray stop`: it ends every Ray process that it can see.
 set -eu
 
@@ -30,8 +34,43 @@ main() {
         /opt/venv/bin/python /opt/drydock/dashboard_gate.py relay "$gate_port" "http://${relay_for%:*}:$gate_port" &
         stay_joined --num-cpus 0 --num-gpus 0
         ;;
+    shared-head)
+        /opt/venv/bin/python /opt/drydock/dashboard_gate.py gate "${DRYDOCK_GATE_PORT:-$gate_port}" \
+            "http://127.0.0.1:$DRYDOCK_INNER_DASHBOARD_PORT" 127.0.0.1 &
+        /opt/venv/bin/python -m harness.stack.machines.serve "$DRYDOCK_SHARE" "$DRYDOCK_MEETING_PORT" \
+            "http://127.0.0.1:$DRYDOCK_INNER_DASHBOARD_PORT" &
+        address=$DRYDOCK_SHARE
+        set_common
+        # shellcheck disable=SC2086  # several words
+        exec /opt/drydock/with-env ray start --head $DRYDOCK_RAY_FLAGS --include-dashboard true "${common[@]}" \
+            ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"}
+        ;;
+    node)
+        before_joining=ask_the_head
+        # shellcheck disable=SC2086
+        stay_joined $DRYDOCK_RAY_FLAGS ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"}
+        ;;
     *) exec "$@" ;;
     esac
+}
+
+# Whether the head takes this node, each time anew: it may have been brought up again as something else. What can't be
+# mended by waiting ends the container, with the reason as its last words.
+ask_the_head() {
+    local told code
+    while true; do
+        code=0
+        told=$(/opt/venv/bin/python -m harness.stack.machines.join "$RAY_ADDRESS") || code=$?
+        case $code in
+        0) break ;;
+        75) nap ;;
+        *) exit "$code" ;;
+        esac
+    done
+    eval "$told"
+    address=$DRYDOCK_NODE_ADDRESS
+    set_common
+    echo "drydock: joins $RAY_ADDRESS as $address"
 }
 
 # ssh and others refuse a user that has no entry; nothing in /etc is touched.
@@ -64,7 +103,7 @@ stay_joined() {
     # Told that the head is gone for good, it need not wait until it notices (harness/stack/ray.py).
     trap 'end_node "$node"' USR1
     while true; do
-        wait_for_head
+        "$before_joining"
         /opt/drydock/with-env ray start --address "${RAY_ADDRESS:-ray-head:$port}" "${common[@]}" "$@" &
         node=$!
         # A signal interrupts `wait` too; what comes after it then is the trap.
@@ -92,6 +131,11 @@ end_node() {
     wait "$1" || true
 }
 
+set_common() {
+    common=(--block --disable-usage-stats --log-color false --node-ip-address "${address:-127.0.0.1}" --object-store-memory "$(store_bytes)")
+}
+
+before_joining=wait_for_head
 address=$(hostname -i 2>/dev/null | awk '{print $1}')
-common=(--block --disable-usage-stats --log-color false --node-ip-address "${address:-127.0.0.1}" --object-store-memory "$(store_bytes)")
+set_common
 main "$@"

@@ -11,6 +11,7 @@ from harness.cli.options import json_option
 from harness.settings import load_settings
 from harness.stack import guard
 from harness.stack.down import down
+from harness.stack.machines import worker
 
 
 @click.command("down")
@@ -22,6 +23,8 @@ def command(**flags: Any) -> None:
     with guard.only_one(settings):
         with console.step(f"taking `{settings.project}` down") as step:
             names = down(client, settings)
+            if worker.is_worker(settings):
+                worker.leave(client, settings)
             step.text = f"down: {', '.join(names)}" if names else "nothing was up"
     if settings.json_output:
         console.emit_json({"project": settings.project, "removed": names})

@@ -24,6 +24,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "up": ("up", "Bring the stack up, or say that it is."),
     "down": ("down", "Stop the stack; weights, images and volumes stay."),
     "status": ("status", "What runs, how it is, and where to reach it."),
+    "worker": ("worker", "Make this machine a node of another machine's cluster."),
+    "ports": ("ports", "What a firewall between several machines has to let through."),
     "logs": ("logs", "Show the containers' logs."),
     "shell": ("shell", "Open a shell in the dev container."),
     "run": ("run", "Run a command in the dev container and keep its output."),

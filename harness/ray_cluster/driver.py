@@ -102,6 +102,7 @@ def _described(node: dict[str, Any]) -> dict[str, Any]:
         "id": node["NodeID"],
         "host": node.get("NodeManagerHostname") or node.get("NodeManagerAddress") or "",
         "address": node.get("NodeManagerAddress") or "",
+        "port": int(node.get("NodeManagerPort") or 0),
         "alive": bool(node["Alive"]),
         "resources": {name: value for name, value in (node.get("Resources") or {}).items() if ":" not in name},
         "death": str(node.get("DeathReasonMessage") or ""),

@@ -15,6 +15,7 @@ class Expected:
         ray_nodes: nodes that Ray's head should count.
         port, dashboard_port: on this machine's 127.0.0.1.
         keys: folder of the key files.
+        head: the service that is Ray's head; ``dev`` where the cluster is shared with other machines.
     """
 
     project: str
@@ -23,6 +24,7 @@ class Expected:
     port: int
     dashboard_port: int
     keys: str
+    head: str = "ray-head"
 
     def key(self, name: str) -> str:
         """A key by its file's name, "" where it isn't there."""

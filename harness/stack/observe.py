@@ -65,7 +65,7 @@ def look(client: Any, expected: Expected) -> list[Service]:
     """Gather: every service that should be there, and those that run without being expected (expected 0)."""
     with ThreadPoolExecutor(max_workers=3) as pool:
         listing = pool.submit(docker_engine.containers, client, expected.project)
-        answers = {"ray-head": pool.submit(ask_ray, expected)}
+        answers = {expected.head: pool.submit(ask_ray, expected)}
         if "inference" in expected.services:
             answers["inference"] = pool.submit(ask_server, expected)
         found = listing.result()
@@ -144,6 +144,9 @@ def ask_ray(expected: Expected) -> Answer:
     try:
         summary = json.loads(body)["data"]["summary"]
         alive = sum(1 for node in summary if node["raylet"].get("state") == "ALIVE")
+        if expected.head == "dev":
+            # How many machines there should be, nobody knows.
+            return Answer(alive >= 1, f"{alive} node{'s' * (alive != 1)}, this one among them")
     except (ValueError, KeyError, TypeError):
         return Answer(False, "dashboard answers something that is no list of nodes")
     return Answer(alive >= expected.ray_nodes, f"{alive} of {expected.ray_nodes} nodes")

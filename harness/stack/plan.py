@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from harness.settings import Settings
 from harness.stack.expected import Expected
 from harness.stack.gpu.machine import Gpu, Machine, Way
 from harness.stack.gpu.split import Split, engine_for, split
+from harness.stack.machines.ports import Ports
 from harness.stack.presets import Preset, chosen
 
 if TYPE_CHECKING:
@@ -81,6 +83,16 @@ class Plan:
         return self.settings.engine == "external"
 
     @property
+    def shared(self) -> bool:
+        """Whether other machines may join: then ``dev`` is Ray's head, in this machine's own network."""
+        return bool(self.settings.share)
+
+    @property
+    def ports(self) -> Ports:
+        """Where a shared cluster listens."""
+        return Ports(self.settings.ray_port)
+
+    @property
     def asked_names(self) -> tuple[str, ...]:
         """Names of an external server's model as far as the user gave one; none lets the server's own list decide."""
         settings = self.settings
@@ -101,6 +113,7 @@ class Plan:
             port=self.settings.port,
             dashboard_port=self.settings.dashboard_port,
             keys=str(self.keys),
+            head="dev" if self.shared else "ray-head",
         )
 
 
@@ -127,9 +140,14 @@ def make_plan(settings: Settings, *, to_start: bool = True) -> Plan:
         services["host-relay"] = 1
     if settings.workers:
         services["ray-worker"] = settings.workers
+    if settings.share:
+        _may_be_shared(settings, server)
+        services.pop("ray-head")
     uid, gid = container_user(workspace)
     debug = chosen(settings.debug)
-    return Plan(settings, server, services, 2 + settings.workers, uid, gid, framework_target, debug)
+    return Plan(
+        settings, server, services, 1 if settings.share else 2 + settings.workers, uid, gid, framework_target, debug
+    )
 
 
 def with_gpus(plan: Plan, machine: Machine, catalogue: Catalogue) -> Plan:
@@ -170,7 +188,8 @@ def container_user(workspace: Path) -> tuple[int, int]:
 
 def _server(settings: Settings) -> Server:
     if settings.engine != "external":
-        return Server(f"http://127.0.0.1:{settings.port}/v1", "http://inference:8080/v1")
+        inside = f"http://{settings.share}:{settings.port}/v1" if settings.share else "http://inference:8080/v1"
+        return Server(f"http://127.0.0.1:{settings.port}/v1", inside)
     if not settings.openai_base_url:
         raise BadSetting(
             "ENGINE=external needs OPENAI_BASE_URL.",
@@ -191,6 +210,37 @@ def _server(settings: Settings) -> Server:
     inside = url.replace("[::1]", "localhost", 1)
     host = {"::1": "[::1]", "localhost": "localhost"}.get(parts.hostname, "127.0.0.1")
     return Server(url, inside, relay_port=port, relay_target=f"{host}:{port}")
+
+
+def _may_be_shared(settings: Settings, server: Server) -> None:
+    """Refuse what can't be had together with other machines.
+
+    Raises:
+        BadSetting: and why.
+    """
+    try:
+        address = ipaddress.ip_address(settings.share)
+    except ValueError:
+        address = None
+    if address is None or address.version != 4 or address.is_loopback or address.is_unspecified:
+        raise BadSetting(
+            f"SHARE={settings.share} is no IPv4 address at which other machines find this one.",
+            mend="ip -brief address   # lists them\nmake up SHARE=192.168.1.10",
+        )
+    if settings.workers:
+        raise BadSetting(
+            "SHARE and WORKERS exclude each other: on a shared cluster each machine is one node.",
+            mend="make up SHARE=…   # and `make worker` on the other machines",
+        )
+    if settings.ray_auth == "off":
+        raise BadSetting(
+            "SHARE with RAY_AUTH=off would let everybody on that network run code here.", mend="make up SHARE=…"
+        )
+    if server.relay_port is not None:
+        raise BadSetting(
+            f"OPENAI_BASE_URL={server.host_url} is this machine's own loopback, which other machines can't reach.",
+            mend="make up ENGINE=external OPENAI_BASE_URL=http://ADDRESS:PORT/v1 SHARE=…",
+        )
 
 
 def _folder(path: Path, name: str) -> Path:

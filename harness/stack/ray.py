@@ -8,6 +8,7 @@ from harness import console, docker_engine
 from harness.docker_engine import Container
 from harness.errors import StackDown
 from harness.settings import Settings
+from harness.stack.status import recall
 
 STOP_SECONDS = 5
 # At this the entry point of `dev` ends its node and joins again as soon as a head answers.
@@ -17,10 +18,14 @@ LEAVE = "SIGUSR1"
 def restart(client: Any, settings: Settings) -> list[Container]:
     """Restart head and workers; ``dev`` joins again by itself and keeps its shells. Returns the restarted containers.
 
+    On a shared cluster ``dev`` is the head, and nodes on other machines join again by themselves.
+
     Raises:
         StackDown: there is no ``ray-head``.
     """
     containers = docker_engine.containers(client, settings.project)
+    if recall(settings)[0].shared and (heads := [one for one in containers if one.service == "dev"]):
+        return [_restarted(client, one) for one in heads]
     ray = [c for c in containers if c.service in ("ray-head", "ray-worker")]
     if not any(container.service == "ray-head" for container in ray):
         raise StackDown(f"The stack `{settings.project}` isn't up: no `ray-head` container.")
@@ -34,3 +39,9 @@ def restart(client: Any, settings: Settings) -> list[Container]:
         with console.step(f"starting {container.name}"):
             client.containers.get(container.id).start()
     return ray
+
+
+def _restarted(client: Any, container: Container) -> Container:
+    with console.step(f"restarting {container.name}"):
+        client.containers.get(container.id).restart(timeout=STOP_SECONDS)
+    return container

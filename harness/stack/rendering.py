@@ -70,6 +70,15 @@ def variables(
         }
         if plan.gpus.inference:
             values |= _on_gpus(plan, served, inference_image)
+    if plan.shared:
+        values |= {
+            "DRYDOCK_SHARE": settings.share,
+            "DRYDOCK_PORT": str(settings.port),
+            "DRYDOCK_RAY_PORT": str(plan.ports.control),
+            "DRYDOCK_MEETING_PORT": str(plan.ports.meeting),
+            "DRYDOCK_INNER_DASHBOARD_PORT": str(plan.ports.dashboard),
+            "DRYDOCK_RAY_FLAGS": f"{plan.ports.of_head()} {plan.ports.of_node()}",
+        }
     if plan.server.relay_port is not None:
         values["DRYDOCK_RELAY_PORT"] = str(plan.server.relay_port)
         values["DRYDOCK_RELAY_TARGET"] = plan.server.relay_target
@@ -115,6 +124,8 @@ def compose_for(plan: Plan) -> Compose:
     files = [home() / "compose.yaml"]
     if plan.server.relay_port is not None:
         files.append(home() / "docker" / "compose" / "host-relay.yaml")
+    if plan.shared:
+        files.append(home() / "docker" / "compose" / "share.yaml")
     if plan.framework_target is not None:
         files.append(home() / "docker" / "compose" / "framework.yaml")
     if plan.gpus.any:

@@ -13,6 +13,8 @@ from harness.settings import Settings, environment_name
 from harness.stack import observe, samplers
 from harness.stack.already import fine
 from harness.stack.gpu.split import Split
+from harness.stack.machines import sharing
+from harness.stack.machines.sharing import Node
 from harness.stack.observe import Service
 from harness.stack.plan import Plan, make_plan
 from harness.stack.summary import describe
@@ -24,6 +26,7 @@ class Status:
 
     Attributes:
         plan: what the last `up` was asked for; what the settings ask for where there was none.
+        nodes: of a shared cluster, those on other machines and dead ones among them.
         unsampled: containers without a sampler: `hang-dump` in ``dev`` can't see into them. Nothing else needs it.
     """
 
@@ -31,6 +34,7 @@ class Status:
     names: tuple[str, ...]
     services: list[Service]
     unsampled: list[str] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
 
     @property
     def up(self) -> bool:
@@ -49,6 +53,7 @@ class Status:
             **facts,
             "services": [s.as_dict() for s in self.services],
             "unsampled": self.unsampled,
+            **({"nodes": [node.as_dict() for node in self.nodes]} if self.plan.shared else {}),
         }
 
 
@@ -62,7 +67,8 @@ def status(client: Any, settings: Settings) -> Status:
     services = observe.look(client, plan.expected)
     containers = [container for service in services for container in service.containers]
     unsampled = samplers.lacking(client, plan.expected.project, containers) if containers else []
-    return Status(plan, names, services, unsampled)
+    nodes = sharing.nodes(plan.expected, node_manager=plan.ports.node_manager) if plan.shared else []
+    return Status(plan, names, services, unsampled, nodes)
 
 
 def remember(plan: Plan, names: tuple[str, ...]) -> None:
@@ -138,5 +144,5 @@ def _kept(settings: Settings) -> tuple[dict[str, str], tuple[str, ...]]:
 _SECRET = frozenset({"openai_api_key", "hf_token"})
 _RECALLED = frozenset(
     {"model", "engine", "openai_base_url", "workspace", "framework_src", "workers", "port", "dashboard_port", "context"}
-    | {"debug", "ray_auth"}
+    | {"debug", "ray_auth", "share", "ray_port"}
 )

@@ -25,6 +25,7 @@ def describe(plan: Plan, names: tuple[str, ...]) -> dict[str, Any]:
         "dashboard": f"http://127.0.0.1:{settings.dashboard_port}",
         "keys": str(plan.keys),
         "workspace": str(settings.workspace),
+        **({"share": f"{settings.share}:{settings.ray_port}"} if plan.shared else {}),
         "gpus": {"inference": list(plan.gpus.inference), "train": list(plan.gpus.train)},
         "debug": {preset.name: dict(preset.variables) for preset in plan.debug},
     }
@@ -45,6 +46,14 @@ def rows(plan: Plan, names: tuple[str, ...]) -> list[list[str]]:
         ["Ray dashboard", f"{facts['dashboard']}   ({token})"],
         ["workspace", f"{facts['workspace']}   (/workspace in the containers)"],
     ]
+    if plan.shared:
+        table.append(
+            [
+                "another machine joins",
+                f"make worker HEAD={facts['share']} TOKEN_FILE=FILE   "
+                f"(a copy of {facts['keys']}/ray_token; for a firewall: make ports)",
+            ]
+        )
     if open_to_all:
         table.append(["RAY_AUTH off", OPENED])
     if plan.gpus.any:

@@ -19,6 +19,7 @@ from harness.stack.gpu.machine import look as look_at_gpus
 from harness.stack.gpu.split import NO_TOOLKIT, TOOLKIT_MEND
 from harness.stack.images import ensure_images
 from harness.stack.images.catalogue import load_catalogue
+from harness.stack.machines import sharing
 from harness.stack.observe import Service
 from harness.stack.plan import Plan, make_plan, with_gpus
 from harness.stack.presets import environment, write_environment
@@ -248,6 +249,10 @@ def _check_ports(plan: Plan, mine: list[Container]) -> None:
     if len(set(asked.values())) < len(asked):
         raise BadSetting("PORT and DASHBOARD_PORT are the same.", mend="make up PORT=8080 DASHBOARD_PORT=8265")
     ours = {port for container in mine for port in container.published_ports}
+    if plan.shared:
+        sharing.check_ports(plan, mine)
+        # Bound by `dev` itself; sharing has looked.
+        ours |= {plan.settings.dashboard_port} if sharing.runs(mine) else set()
     for setting, port in asked.items():
         if port not in ours:
             guard.port_free(port, setting)
