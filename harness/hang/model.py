@@ -103,6 +103,7 @@ class Process:
         id: ``rank3``, ``driver``, ``server``, ``worker:4711``. Children of a rank carry their rank's.
         owner: for a child, the id of the process it belongs to.
         listens: has a listening socket.
+        in_group: belongs to a process group of torch.distributed.
         missing: expected, but not found.
         exit_code: for a process that has ended; minus the signal's number as Python's subprocess has it.
         error: why it couldn't be sampled.
@@ -124,6 +125,7 @@ class Process:
     state: str = ""
     wchan: str = ""
     listens: bool = False
+    in_group: bool = False
     missing: bool = False
     exit_code: int | None = None
     error: str = ""

@@ -154,17 +154,20 @@ class Scene:
 
     @cached_property
     def peers(self) -> list[Group]:
-        """The parties of collectives: ranks; without ranks whatever communicates, and its like."""
+        """The parties of collectives: ranks; without ranks whatever communicates, its like, and members of groups."""
         ranks = self.of_role("rank")
         if ranks:
             return ranks
         speaking = [group for group in self.groups if group.role != "child" and group.kind in COMMUNICATION]
-        commands = {_kind_of_command(process) for group in speaking for process in group.members} - {""}
+        commands = {kind_of_command(process) for group in speaking for process in group.members} - {""}
         alike = [
             group
             for group in self.groups
-            if group.role not in ("child", "launcher") and commands & {_kind_of_command(p) for p in group.members}
+            if group.role not in ("child", "launcher") and commands & {kind_of_command(p) for p in group.members}
         ]
+        grouped = [group for group in self.groups if _in_group(group)]
+        if any(_in_group(group) for group in speaking):
+            alike += [group for group in grouped if group.role not in ("child", "launcher")]
         return [group for group in self.groups if group in speaking or group in alike]
 
     @cached_property
@@ -220,6 +223,10 @@ class Scene:
         return [group for group in self.children if any(child.owner in owners for child in group.members)]
 
 
+def _in_group(group: Group) -> bool:
+    return any(process.in_group for process in group.members)
+
+
 def count(groups: Iterable[Group]) -> int:
     """Processes in these groups."""
     return sum(len(group) for group in groups)
@@ -256,7 +263,7 @@ def build(dump: Dump) -> Scene:
             unread.append(process)
             continue
         group = _group(process, standing)
-        key = (process.threads, _kind_of_command(process), *(getattr(group, name) for name in _TELLING))
+        key = (process.threads, kind_of_command(process), *(getattr(group, name) for name in _TELLING))
         group = groups.setdefault(key, group)
         group.members.append(process)
     _doubt_services(list(groups.values()))
@@ -306,7 +313,7 @@ def _absent_ranks(dump: Dump) -> list[int]:
     return [rank for rank in range(size) if rank not in known]
 
 
-def _kind_of_command(process: Process) -> str:
+def kind_of_command(process: Process) -> str:
     """Commands of processes that do the same work: the program without numbers and arguments, a Ray actor's class."""
     return _kind_of(process.command)
 

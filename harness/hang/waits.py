@@ -54,7 +54,7 @@ class Wait:
         clean: the stack without wrappers.
         phases: what the stack is about (cleanup, checkpoint, compile, …).
         helper: the thread belongs to a library and says nothing.
-        on_loop: an event loop runs below: what waits here holds up all its tasks.
+        on_loop: an event loop, or a server of one thread, runs below: what waits here holds up all that it has to do.
     """
 
     kind: str
@@ -174,6 +174,13 @@ def phases_of(frame: Frame) -> frozenset[str]:
 
 
 @lru_cache(maxsize=65536)
+def _is_loop(frame: Frame) -> bool:
+    """Whether it calls one piece of work after another: asyncio's loop, or a server that has no thread for each."""
+    if frame.function == "_run_once":
+        return frame.file.startswith("asyncio/")
+    return frame.function == "_handle_request_noblock" and frame.file == "socketserver.py"
+
+
 def _is_helper_call(frame: Frame) -> bool:
     return not frame.is_native and any(
         _same_file(frame.file, file) and functions is not None and functions.match(frame.function)
@@ -234,5 +241,5 @@ def read_stack(stack: Stack) -> Wait:
         clean=clean,
         phases=phases,
         helper=any(_is_helper_call(frame) for frame in stack.frames),
-        on_loop=any(frame.function == "_run_once" and frame.file.startswith("asyncio/") for frame in clean),
+        on_loop=any(_is_loop(frame) for frame in clean),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from harness.hang.causes.finding import Finding, logged, named, say
 from harness.hang.grouping import divergence, names, shared_way
 from harness.hang.model import Frame
-from harness.hang.scene import Group, Scene, count, ids
+from harness.hang.scene import Group, Scene, count, ids, kind_of_command
 from harness.hang.standing import of_threads
 from harness.hang.waits import COLLECTIVE, RUNNING, is_plumbing
 
@@ -129,7 +129,14 @@ def back_home(scene: Scene) -> Iterable[Finding]:
     evidence = [f"{names(ids(home))} {verb} back in Ray's loop, with nothing to do.", others_wait(scene), *raised]
     kept = "Ray keeps an exception until somebody asks for the result, and the driver asks for all results at once."
     yield Finding("exception-swallowed", 0.9 if raised else 0.66, named(home), [*evidence, kept])
-    yield Finding("uneven-steps", 0.6, named(home), [*evidence, "Or it had fewer steps to do and has returned."])
+    # One of another class has another part to play: it returns before it was met by an exception, not by fewer steps.
+    alike = _kinds(home) & _kinds(scene.joined)
+    fewer = "Or it had fewer steps to do and has returned."
+    yield Finding("uneven-steps", 0.6 if alike else 0.45, named(home), [*evidence, fewer])
+
+
+def _kinds(groups: list[Group]) -> set[str]:
+    return {kind_of_command(process) for group in groups for process in group.members}
 
 
 def python_loop(scene: Scene) -> Iterable[Finding]:

@@ -11,9 +11,11 @@ from harness.hang.scene import Group, Scene, ids
 from harness.hang.standing import wakes
 from harness.hang.waits import COMMUNICATION, Wait, phases_of
 
-# A handler of a server with threads, or of an async server that gives blocking handlers to threads.
 # Waits that only another thread of the process ends, or a time-out.
 _WITHIN = frozenset({"future", "queue", "join", "lock"})
+# Waits for what others give, who may be waiting for this one.
+_FROM_OTHERS = _WITHIN | {"http", "mp-queue", "pipe"}
+# A handler of a server with threads, or of an async server that gives blocking handlers to threads.
 _HANDLERS = frozenset({"process_request_thread", "run_sync_in_worker_thread"})
 
 
@@ -30,8 +32,9 @@ def server(scene: Scene) -> Iterable[Finding]:
     asking = f"Waiting for it: {say(clients)}."
     if held:
         # A client with an event loop of its own shows no more than that.
-        clients = clients + [group for group in scene.having("loop") if group not in servers]
-        loop = f"{say(held)}, inside its event loop: nothing else is answered meanwhile."
+        asking_too = [group for group in scene.having("loop") if group not in servers]
+        clients = [group for group in clients + asking_too if group not in held]
+        loop = f"{say(held)}, inside its serving loop: nothing else is answered meanwhile."
         yield Finding("server-blocked", 0.88 if clients else 0.74, named(held), [loop])
     elif clients and handling and not any(group.moved for group in handling):
         yield Finding(
@@ -52,7 +55,10 @@ def server(scene: Scene) -> Iterable[Finding]:
 def _is_held(group: Group) -> bool:
     """Whether an event loop is kept from going on by something that sleeps in it."""
     asleep = not group.standing.active and not group.moved
-    return group.wait.on_loop and asleep and not group.idle and group.kind != "loop"
+    if not group.wait.on_loop or not asleep or group.idle or group.kind == "loop":
+        return False
+    # A reward service may compute its answer in the loop, or have a program do it: that is what takes long then.
+    return group.kind in _FROM_OTHERS or "user-code" not in group.phases
 
 
 def _handles(wait: Wait) -> bool:

@@ -18,7 +18,7 @@ from harness.hang.readers.text import Printed
 # What a manifest's entry and a process call alike.
 _SAME_FIELDS = {
     "rank", "local_rank", "world_size", "pid", "ppid", "host", "container", "command",
-    "state", "wchan", "listens", "missing", "exit_code", "error", "logs", "blocked_call",
+    "state", "wchan", "listens", "in_group", "missing", "exit_code", "error", "logs", "blocked_call",
 }  # fmt: skip
 
 

@@ -15,6 +15,9 @@ from harness.processes.stat import Stat, read_small, read_stat
 _TELLING_LIBRARY = re.compile(rb"/(libtorch_python|libtorch_cpu|_raylet|libpython3)[^/\n]*\.so")
 _INTERPRETER = re.compile(rb"/(?:libpython3[\w.]*\.so[\w.]*|python3?(?:\.\d+)?[dt]?)\s*$", re.MULTILINE)
 
+# torch/csrc/distributed/c10d/ProcessGroup*.cpp: pt_gloo_runloop, pt_nccl_watchdg, pt_nccl_heartbt, …; seen on gloo.
+_GROUP_THREAD = re.compile(rb"pt_(gloo|nccl|xccl|ucc|mpi)_")
+
 
 class Look(NamedTuple):
     """A process at one moment: what tells one that gets on from one that is stuck; None where it can't be read.
@@ -154,6 +157,15 @@ def listening(pids: list[int]) -> set[int]:
         if wanted and any(_socket_inode(pid, name) in wanted for name in names):
             found.add(pid)
     return found
+
+
+def in_process_group(pid: int) -> bool:
+    """Whether one of its threads is what torch starts for a process group (``c10::setThreadName`` in its backends)."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return False
+    return any(_GROUP_THREAD.match(read_small(f"/proc/{pid}/task/{thread}/comm") or b"") for thread in threads)
 
 
 def _listening_inodes(pid: int) -> set[str]:

@@ -52,6 +52,7 @@ class ProcessEntry(BaseModel):
         pid_namespace, own_pid, start_ticks: inode of its own PID namespace, its number in there, and clock ticks from
             boot to its start. Together they are one process, however many ways lead to it; 0 where not known.
         listens: has a listening socket. An event loop that sleeps is a service's then, rather than a lost await.
+        in_group: it belongs to a process group of torch.distributed, as the names of its threads tell.
         missing: expected by the world size, but nowhere found.
         exit_code: of a process that has ended, where somebody kept it.
         wchan, syscall: where the kernel has it, for a process in state D or one that no dumper could read.
@@ -85,6 +86,7 @@ class ProcessEntry(BaseModel):
     wchan: str = ""
     syscall: str = ""
     listens: bool = False
+    in_group: bool = False
     missing: bool = False
     exit_code: int | None = None
     error: str = ""

@@ -84,7 +84,7 @@ class Sampling:
             answer.processes, answer.left_out = found.entries, found.left_out
             living = [e for e in found.entries if not e.missing and not e.error and e.state != "Z"]
             # Tables of sockets may be long, and the dumpers leave time for them.
-            listening = threading.Thread(target=_see_who_listens, args=(living,))
+            listening = threading.Thread(target=_see_whom_they_know, args=(living,))
             listening.start()
             self._first_sample = time.monotonic()
             for number in range(1, request.samples + 1):
@@ -239,10 +239,12 @@ def _settled(pid: int) -> facts.Look | None:
     return look
 
 
-def _see_who_listens(entries: list[ProcessEntry]) -> None:
+def _see_whom_they_know(entries: list[ProcessEntry]) -> None:
+    """Who listens, and who belongs to a process group."""
     found = facts.listening([entry.pid for entry in entries])
     for entry in entries:
         entry.listens = entry.pid in found
+        entry.in_group = facts.in_process_group(entry.pid)
 
 
 def _computes(entry: ProcessEntry) -> bool:

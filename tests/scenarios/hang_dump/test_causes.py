@@ -102,6 +102,9 @@ def test_torchrun_is_found_with_its_ranks(ranks: Job, runs: Path) -> None:
     dump = hang_dump(runs, "--match", str(ranks.folder))
     assert dump.verdict["cause"] == "collective-mismatch", dump.ended
     assert sorted(entry["id"] for entry in dump.manifest["processes"]) == ["launcher", "rank0", "rank1"]
+    # By their threads, the ranks belong to a process group, and the launcher doesn't.
+    in_group = {entry["id"]: entry.get("in_group", False) for entry in dump.manifest["processes"]}
+    assert in_group == {"launcher": False, "rank0": True, "rank1": True}
 
 
 def test_the_log_of_the_one_that_left_is_read(ranks: Job, runs: Path) -> None:

@@ -394,3 +394,50 @@ def test_a_worker_that_computes_at_other_lines_is_slow_and_no_false_alarm() -> N
     stuck = sampled(lines[0], lines[0], id="worker:2", role="child", pid=2)
     stuck.owner = "driver"
     assert diagnose(dump(sampled(waits, waits, id="driver", role="driver"), stuck)).state == "hung"
+
+
+def _actor(title: str, thread_: Thread, **more: Any) -> Process:
+    return process(thread_, id=f"worker:{title}", role="worker", command=f"ray::{title}", **more)
+
+
+@pytest.mark.parametrize("idle", ["Critic", "Policy"])
+def test_an_actor_of_the_same_process_group_that_has_returned_is_missed(idle: str) -> None:
+    main = "main_loop ray/_private/worker.py:1069"
+    policy = _actor("Policy.update", collective("all_reduce", 39), in_group=True, pid=2)
+    home, judge = _actor(idle, thread(main), in_group=True, pid=3), _actor("Judge", thread(main), pid=4)
+    driver = process(
+        thread("get ray/_private/worker.py:3009", "fit train.py:73"), id="driver", role="driver", command="python x.py"
+    )
+    verdict = diagnose(dump(driver, policy, home, judge))
+    assert verdict.cause == "exception-swallowed"
+    # Judge has nothing to do as well, but nobody waits for it.
+    assert verdict.laggards == [f"worker:{idle}"]
+    # Workers that do the same may have had another number of steps; a critic is no policy.
+    assert ("uneven-steps" in verdict.candidates) == (idle == "Policy")
+
+
+ASKS = (
+    "readinto socket.py:706",
+    "_read_status http/client.py:286",
+    "getresponse http/client.py:1386",
+    "do_open urllib/request.py:1352",
+)
+
+
+def _reward_server(*inner: str) -> Process:
+    handler = ("score reward.py:29", "do_POST reward.py:54", "handle http/server.py:436")
+    serving = ("_handle_request_noblock socketserver.py:318", "serve_forever socketserver.py:238", "main reward.py:70")
+    return process(thread(*inner, *handler, *serving), id="server", role="server", listens=True, pid=9)
+
+
+def test_a_server_of_one_thread_that_asks_somebody_answers_nobody() -> None:
+    client = process(thread(*ASKS, "ask train.py:30", "<module> train.py:99"))
+    verdict = diagnose(dump(client, _reward_server(*ASKS)))
+    assert (verdict.cause, verdict.laggards) == ("server-blocked", ["server"])
+
+
+def test_a_server_of_one_thread_whose_reward_has_a_program_run_is_not_called_blocked() -> None:
+    runs = ("_try_wait subprocess.py:2004", "_wait subprocess.py:2046", "wait subprocess.py:1264")
+    client = process(thread(*ASKS, "ask train.py:30"))
+    verdict = diagnose(dump(client, _reward_server(*runs)))
+    assert (verdict.cause, verdict.laggards) == ("user-code", ["server"])
