@@ -14,7 +14,7 @@ override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OP
 	REFERENCE COMPARE_PYTHON LIMITS DTYPE DEVICE BATCH_TOKENS MAX_TOKENS TEMPERATURE TOP_P TOP_K REWARD \
 	OUT FROM RECORD REPLAY RUN AGAINST \
 	GRACE CMD BACKGROUND S FOLLOW DIR DUMP PIDS CONTAINERS MATCH LOGS LOCALS NATIVE TASKS GAP CASE AFTER STEP NOTIFY WEBHOOK RAY_ADDRESS VIA \
-	HOSTS REMOTE SESSION PID TUI WATCH AT IF LOG N ACTOR ROLE TOPIC JSON DRYDOCK_YES
+	HOSTS REMOTE SESSION PID TUI WATCH AT IF LOG N ACTOR ROLE TOPIC FIX JSON DRYDOCK_YES
 
 # What was typed after `make`; the harness is told, so that `harness settings` can name the origin of each value.
 override typed := $(strip $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name))))
@@ -37,7 +37,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 # `make up check` works in order, with -j too.
 .NOTPARALLEL:
 
-.PHONY: help up down status logs shell run check lint compare hang-dump hang-watch hang-demo runs compare-runs diagnose breakpoints attach trace restart-ray doctor settings clean test test-full bench bench-hang venv docker init dev-container
+.PHONY: help up down status logs shell run check lint compare hang-dump hang-watch hang-demo runs compare-runs diagnose breakpoints attach trace restart-ray doctor report settings clean test test-full bench bench-hang venv docker init dev-container
 .PHONY: worker ports save load lock verify fingerprint gpu-selftest
 
 help: ## List the verbs
@@ -106,8 +106,11 @@ trace: venv ## Log points in running code (AT=reward.py:42 IF='reward < -1' LOG=
 restart-ray: venv ## Restart our Ray cluster and no other
 	@.venv/bin/harness restart-ray
 
-doctor: venv ## Find out what is wrong with this machine or the stack (TOPIC=debugger: with breakpoints)
+doctor: venv ## Find out what is wrong with this machine or the stack (TOPIC=debugger: breakpoints; FIX=1 mends)
 	@.venv/bin/harness doctor
+
+report: venv ## Pack doctor, fingerprint, logs and the last runs into one file without secrets, for a bug report (OUT=)
+	@.venv/bin/harness report
 
 init: venv ## Let an editor open a project of your own in this stack (DIR=~/my-agent)
 	@.venv/bin/harness init

@@ -16,6 +16,7 @@
     * NoServerNamed            a check has no server to talk to
     * RecordingExists          RECORD names a folder that has something in it
     * RecordingUnusable        REPLAY names no recording, or one that can't be replayed
+    * ReportExists             a report would be written over a file that is there
   * AgentUnreadable            the agent's file isn't Python that this interpreter can read
   * EnvironmentUnfit           the machine lacks something (exit code 3)
     * DockerMissing            no Docker client, Compose or Buildx
@@ -41,6 +42,7 @@
     * ServerUnreachable        a stage needs the inference server, and it doesn't answer
     * SamplingDenied           processes are there, and this user may read none of them
     * RunsNotWritable          results can't be kept where they should be
+    * ReportNotWritable        a report for a bug can't be written where it should be
     * RayNotReachable          the cluster's dashboard can't be asked
     * NotJoined                a machine can't be a node of another's cluster
     * NoLogProbs               a server gives no log-probs, so nothing can be compared
@@ -313,6 +315,13 @@ class RecordingExists(UsageError):
     consequence = "Nothing was run or recorded: what is there would be mixed up with what comes."
 
 
+class ReportExists(UsageError):
+    """A report would be written over a file that is there."""
+
+    consequence = "Nothing was written: what is there might be all that somebody has."
+    mend = "make report OUT=another-name.tar.gz"
+
+
 class RecordingUnusable(UsageError):
     """REPLAY names no recording, or one that can't be replayed."""
 
@@ -364,6 +373,13 @@ class RunsNotWritable(EnvironmentUnfit):
     """Results can't be kept where they should be."""
 
     consequence = "The report could not be written."
+
+
+class ReportNotWritable(EnvironmentUnfit):
+    """A report for a bug can't be written where it should be."""
+
+    consequence = "No report was written."
+    mend = "make report OUT=/tmp/drydock-report.tar.gz   # or another folder of yours"
 
 
 class RayNotReachable(EnvironmentUnfit):

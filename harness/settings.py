@@ -116,7 +116,7 @@ class Settings(BaseModel):
     rollout_dp_size: int = Field(4, ge=1, le=10_000, description="stage 3: ranks that share the prompts")
     in_flight: int = Field(0, ge=0, le=100_000, description="stage 3: most runs at once; 0: all of them")
 
-    out: Path | None = Field(None, description="`save` writes the stack into this new folder")
+    out: Path | None = Field(None, description="`save` writes the stack into this new folder; `report` this new file")
     from_folder: Path | None = Field(None, alias="FROM", description="`load` brings in what `save` wrote there")
 
     reference: str = Field(
@@ -192,6 +192,9 @@ class Settings(BaseModel):
     actor: str = Field("", description="actor class, or an actor's name, whose workers `trace` looks at; default: all")
     role: str = Field("", description="worker, driver or areal: processes that `trace` looks at; default: all")
     topic: str = Field("", description="topics of `doctor`, with commas between; default: all")
+    fix: bool = Field(
+        False, description="`doctor` offers to run what mends, where that is safe; DRYDOCK_YES=1: runs it"
+    )
     json_output: bool = Field(False, alias="JSON", description="answer as one JSON document")
     yes: bool = Field(False, alias="DRYDOCK_YES", description="don't ask before something is installed or removed")
 

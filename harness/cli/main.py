@@ -43,6 +43,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "trace": ("trace", "Note values at a line of running code, without stopping it."),
     "restart-ray": ("restart_ray", "Restart our Ray cluster and no other."),
     "doctor": ("doctor", "Find out what is wrong with this machine or the stack."),
+    "report": ("report", "Pack what somebody needs to help into one file without secrets."),
     "init": ("init", "Let an editor open a project of your own in this stack."),
     "dev-container": ("dev_container", "Describe the stack for VS Code's Reopen in Container."),
     "lock": ("lock", "Write down the digest of every image, or show what would change."),

@@ -6,6 +6,8 @@
 * ``running``   runs checks side by side, each with a time limit
 * ``report``    counts, the exit code, the JSON document
 * ``showing``   the lines that a person reads
+* ``fixing``    what ``FIX=1`` offers to run
+* ``bundle``    `make report`: one file for whoever is to help
 * ``topics``    the checks themselves, one file a topic: ``gather`` reads the world and returns plain data, ``decide``
   is pure
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.errors import DrydockError
@@ -19,12 +19,24 @@ class Finding:
         text: what was found.
         consequence: what follows from it.
         mend: commands that mend it, one a line.
+        fix: the command that ``FIX=1`` offers to run, where it is a safe one; never read by a shell.
     """
 
     sign: Sign
     text: str
     consequence: str = ""
     mend: str = ""
+    fix: tuple[str, ...] = ()
+
+
+def mended(finding: Finding, *command: str) -> Finding:
+    """The finding with a command that mends it and can be run without a second thought: ``FIX=1`` offers it.
+
+    Args:
+        command: a verb of ours (``harness``, and its words), or a program of the system's. It harms nothing that
+            isn't ours, and loses nothing that anybody could miss.
+    """
+    return replace(finding, fix=command)
 
 
 def ok(text: str) -> Finding:

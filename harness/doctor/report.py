@@ -55,6 +55,7 @@ class Report:
                     "text": finding.text,
                     "consequence": finding.consequence,
                     "mend": finding.mend.splitlines(),
+                    "fix": list(finding.fix),
                 }
                 for outcome in self.outcomes
                 for finding in outcome.findings

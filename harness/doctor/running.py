@@ -37,9 +37,13 @@ class Outcome:
     finished: bool = True
 
 
-def time_left() -> float:
-    """Seconds that checks may take, so that the process ends in time; more where many wait for this machine's cores."""
-    return max(LEAST_SECONDS, WHOLE_SECONDS * patience() - SHOWING_SECONDS - _age())
+def time_left(age: float | None = None) -> float:
+    """Seconds that checks may take, so that the process ends in time; more where many wait for this machine's cores.
+
+    Args:
+        age: seconds that are gone already; None: since this process was started.
+    """
+    return max(LEAST_SECONDS, WHOLE_SECONDS * patience() - SHOWING_SECONDS - (_age() if age is None else age))
 
 
 def _age() -> float:

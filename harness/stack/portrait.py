@@ -20,7 +20,7 @@ import psutil
 from harness import __version__, docker_engine, models
 from harness.docker_engine import plugin_version
 from harness.errors import BadSetting, DrydockError
-from harness.models.sums import check_sums
+from harness.models.sums import check_sums, known_sums
 from harness.places import home
 from harness.settings import Settings
 from harness.stack.gpu.machine import look as look_at_gpus
@@ -31,8 +31,12 @@ from harness.stack.status import asked_before, recall
 _OF_NO_CONCERN = ("drydock.commit_date", "machine.hostname")
 
 
-def gather(client: Any, settings: Settings) -> dict[str, Any]:
-    """Everything that the stack of these settings is made of, as one JSON document."""
+def gather(client: Any, settings: Settings, *, read_weights: bool = True) -> dict[str, Any]:
+    """Everything that the stack of these settings is made of, as one JSON document.
+
+    Args:
+        read_weights: take checksums of all files of the model, a second for each gigabyte; else what is known of them.
+    """
     plan, names = recall(settings)
     running = {one.service: one.image for one in docker_engine.containers(client, settings.project)}
     return {
@@ -41,7 +45,7 @@ def gather(client: Any, settings: Settings) -> dict[str, Any]:
         "gpus": asdict(look_at_gpus(client)),
         "images": {service: _image(client, settings, image) for service, image in sorted(running.items())},
         "locks": _locks(),
-        "model": {"names": list(names), **_model(plan.settings)},
+        "model": {"names": list(names), **_model(plan.settings, read_weights)},
         "settings": asked_before(settings),
     }
 
@@ -129,7 +133,7 @@ def _locks() -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.is_file()}
 
 
-def _model(settings: Settings) -> dict[str, Any]:
+def _model(settings: Settings, read: bool) -> dict[str, Any]:
     """Revision and checksums of the weights; read now, so that it is what lies on the disk and not what was meant."""
     if settings.engine == "external":
         return {"origin": f"external server {settings.openai_base_url}"}
@@ -140,12 +144,13 @@ def _model(settings: Settings) -> dict[str, Any]:
         return {"origin": "not here", "why": error.what}
     if files is None:
         return {"origin": "not here"}
+    about = {"origin": files.origin, "revision": files.revision, "format": files.format}
+    if not read:
+        return {**about, "files": {name: f"sha256:{known}" for name, known in known_sums(files).items()}}
     sums = check_sums(files)
     wrong = [one.name for one in sums if one.good is False]
     return {
-        "origin": files.origin,
-        "revision": files.revision,
-        "format": files.format,
+        **about,
         "files": {one.name: f"sha256:{one.sha256}" for one in sums},
         **({"damaged": wrong} if wrong else {}),
     }

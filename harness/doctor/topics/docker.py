@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.engine import Engine
-from harness.doctor.findings import Finding, bad, note, of_error, ok, warn
+from harness.doctor.findings import Finding, bad, mended, note, of_error, ok, warn
 from harness.doctor.probing import ask
 from harness.doctor.topics.proxies import without_password
 from harness.doctor.versions import numbers
@@ -21,6 +21,8 @@ PLUGINS = {"compose": "Docker Compose", "buildx": "Docker Buildx"}
 # The first engine that keeps ports published on 127.0.0.1 from neighbours on the local network.
 GUARDS_LOOPBACK = (28, 0)
 CLIENT_SECONDS = 2.5
+# Installs and starts what is missing; asks by itself.
+SETUP = ("scripts/ensure-docker.sh",)
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,12 @@ def decide_client(client: Client, oldest: dict[str, tuple[int, int]], *, needed:
     if client.version is None:
         if not needed:
             return [note("No Docker client; there is no clone here either, so no stack is run from here.")]
-        return [bad("There is no `docker` on this machine.", "The stack can't be started.", mend)]
+        return [mended(bad("There is no `docker` on this machine.", "The stack can't be started.", mend), *SETUP)]
     findings = [ok(f"Docker client {client.version}")]
     for name, version in client.plugins.items():
         if version is None:
-            findings.append(bad(f"`docker {name}` is missing on this machine.", "The stack can't be started.", mend))
+            text = f"`docker {name}` is missing on this machine."
+            findings.append(mended(bad(text, "The stack can't be started.", mend), *SETUP))
         elif name in oldest and numbers(version) < oldest[name]:
             wanted = ".".join(map(str, oldest[name]))
             consequence = "Options that our files use are refused, or silently ignored."
@@ -75,7 +78,8 @@ def decide_client(client: Client, oldest: dict[str, tuple[int, int]], *, needed:
 def decide_engine(engine: Engine, oldest: tuple[int, int] | None, *, needed: bool) -> list[Finding]:
     """The engine: whether it answers, its version, its kind."""
     if engine.problem is not None:
-        return [of_error(engine.problem, "bad" if needed else "note")]
+        found = of_error(engine.problem, "bad" if needed else "note")
+        return [mended(found, *SETUP) if needed and "make docker" in found.mend else found]
     text = f"{engine.product} {engine.version} at {engine.address}"
     if oldest and engine.product != "Podman" and numbers(engine.version) < oldest:
         wanted = ".".join(map(str, oldest))

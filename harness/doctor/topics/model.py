@@ -12,7 +12,7 @@ from rich.filesize import decimal
 
 from harness.doctor.check import Check
 from harness.doctor.context import Context
-from harness.doctor.findings import Finding, bad, note, of_error, ok, warn
+from harness.doctor.findings import Finding, bad, mended, note, of_error, ok, warn
 from harness.errors import DrydockError
 from harness.settings import Settings
 
@@ -150,16 +150,21 @@ def decide_files(facts: Facts) -> list[Finding]:
     return findings
 
 
-def decide_sums(sums: Sums, model: str) -> list[Finding]:
-    """A file with another content is damaged or somebody else's: it answers, and answers something else."""
-    findings = [
-        bad(
+def decide_sums(sums: Sums, model: str, cache: Path) -> list[Finding]:
+    """A file with another content is damaged or somebody else's: it answers, and answers something else.
+
+    Args:
+        cache: our own, in which nobody keeps anything else; a file there may be removed without a second thought.
+    """
+    findings = []
+    for path in sums.wrong:
+        file = path.resolve()
+        found = bad(
             f"{path} is not the file that it should be: its checksum is another.",
             "A damaged disk or download, or somebody changed it: the server may crash, or answer nonsense.",
-            f"rm {path.resolve()}\nmake up   # fetches it anew",
+            f"rm {file}\nmake up   # fetches it anew",
         )
-        for path in sums.wrong
-    ]
+        findings.append(mended(found, "rm", "--", str(file)) if file.is_relative_to(cache.resolve()) else found)
     if sums.unread:
         findings.append(
             note(
@@ -260,14 +265,16 @@ def _files(context: Context) -> list[Finding]:
 
 def _sums(context: Context) -> list[Finding]:
     settings = _settings(context)
+    if settings is None:
+        return []
     try:
-        files = gather(settings) if settings else None
+        files = gather(settings)
     except DrydockError:
         return []  # said among the files
     if files is None:
         return []
     seconds = HASH_SECONDS_ON_REQUEST if "model" in context.asked else HASH_SECONDS
-    return decide_sums(compare_sums(files, seconds), files.names[0])
+    return decide_sums(compare_sums(files, seconds), files.names[0], settings.cache)
 
 
 CHECKS = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.doctor.check import Check
 from harness.doctor.context import Context
-from harness.doctor.findings import Finding, bad, note, of_error, ok, warn
+from harness.doctor.findings import Finding, bad, mended, note, of_error, ok, warn
 from harness.doctor.topics import inside
 from harness.errors import DrydockError
 from harness.settings import Settings
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # A server that works says so in a moment; one that is wedged would take all the time there is.
 SERVICE_SECONDS = 2.5
+# What the last `up` was given is given again (harness/doctor/fixing.py).
+UP = ("harness", "up")
 KEY_FILES = ("api_key", "ray_token", "hf_token")
 
 
@@ -107,8 +109,13 @@ def _decide_service(service: Service) -> Finding:
         return warn(f"{service.name} runs, but was not asked for.", "It takes memory.", "make up   # removes it")
     if service.condition == "starting":
         return warn(text, "It isn't ready yet, or it is stuck.", f"make logs S={service.name}")
-    return bad(
-        text, "Agents and training runs that need it fail or wait.", f"make up   # heals it\nmake logs S={service.name}"
+    return mended(
+        bad(
+            text,
+            "Agents and training runs that need it fail or wait.",
+            f"make up   # heals it\nmake logs S={service.name}",
+        ),
+        *UP,
     )
 
 
@@ -164,10 +171,13 @@ def decide_samplers(running: int, lacking: list[str]) -> list[Finding]:
     if not running:
         return []
     return [
-        warn(
-            f"{name} has no sampler beside it.",
-            "hang-dump inside dev leaves it out; on this machine it doesn't.",
-            "make up   # starts what is missing",
+        mended(
+            warn(
+                f"{name} has no sampler beside it.",
+                "hang-dump inside dev leaves it out; on this machine it doesn't.",
+                "make up   # starts what is missing",
+            ),
+            *UP,
         )
         for name in lacking
     ] or [ok("every container has its sampler, for hang-dump inside dev")]
@@ -202,41 +212,29 @@ def decide_keys(keys: list[KeyFile], uid: int, *, up: bool) -> list[Finding]:
     folder, files = keys[0], keys[1:]
     if folder.state == "missing":
         if up:
-            return [
-                bad(
-                    f"The keys' folder {folder.path} is gone.",
-                    "No request can name its key.",
-                    "make up   # makes new keys",
-                )
-            ]
+            text = f"The keys' folder {folder.path} is gone."
+            return [mended(bad(text, "No request can name its key.", "make up   # makes new keys"), *UP)]
         return [note("There are no keys yet; the first `make up` makes them.")]
     if any(key.state == "hidden" for key in keys):
         return [note(f"{folder.path} belongs to another user; whether its keys are safe can't be seen.")]
     findings = []
     if folder.mode & 0o022:
         consequence = "Other users of this machine can put keys of their own there."
+        text = f"{folder.path} can be written by others (mode {folder.mode:04o})."
         findings.append(
-            bad(
-                f"{folder.path} can be written by others (mode {folder.mode:04o}).",
-                consequence,
-                f"chmod 700 {folder.path}",
-            )
+            mended(bad(text, consequence, f"chmod 700 {folder.path}"), "chmod", "700", "--", str(folder.path))
         )
     for key in files:
         if key.state == "missing":
             if up:
-                findings.append(
-                    bad(
-                        f"{key.path} is missing.",
-                        "The containers that need it don't start again.",
-                        "make up   # makes it",
-                    )
-                )
+                missing = "The containers that need it don't start again."
+                findings.append(mended(bad(f"{key.path} is missing.", missing, "make up   # makes it"), *UP))
             continue
         if key.mode & 0o077:
             consequence = "Every user of this machine can use the server, or run code on the Ray cluster."
+            text = f"{key.path} can be read by others (mode {key.mode:04o})."
             findings.append(
-                bad(f"{key.path} can be read by others (mode {key.mode:04o}).", consequence, f"chmod 600 {key.path}")
+                mended(bad(text, consequence, f"chmod 600 {key.path}"), "chmod", "600", "--", str(key.path))
             )
         if key.uid != uid:
             consequence = f"The containers run as user {uid} and can't read it."

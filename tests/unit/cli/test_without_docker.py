@@ -13,7 +13,21 @@ for missing in ("docker", "filelock", "huggingface_hub"):
     sys.modules[missing] = None
 importlib.import_module(f"harness.cli.{sys.argv[1]}")
 """
-VERBS = ("attach", "breakpoints", "check", "diagnose", "doctor", "hang_dump", "lint", "runs", "settings", "trace")
+VERBS = (
+    *(
+        "attach",
+        "breakpoints",
+        "check",
+        "diagnose",
+        "doctor",
+        "hang_dump",
+        "lint",
+        "report",
+        "runs",
+        "settings",
+        "trace",
+    ),
+)
 
 
 @pytest.mark.parametrize("verb", VERBS)

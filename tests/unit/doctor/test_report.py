@@ -47,6 +47,7 @@ def test_the_document_names_topic_check_and_every_mend() -> None:
             "text": "full",
             "consequence": "fails",
             "mend": ["make clean", "make down"],
+            "fix": [],
         }
     ]
 

@@ -47,7 +47,13 @@ def test_whole_files_are_fine_and_what_a_download_left_is_named() -> None:
     ],
 )
 def test_checksums(sums: Sums, expected: list[str]) -> None:
-    assert signs(decide_sums(sums, "tiny")) == expected
+    assert signs(decide_sums(sums, "tiny", Path("/cache"))) == expected
+
+
+def test_a_damaged_file_is_removed_for_you_in_our_own_cache_only() -> None:
+    sums = Sums(wrong=(Path("/cache/models/a.gguf"),))
+    assert decide_sums(sums, "tiny", Path("/cache"))[0].fix == ("rm", "--", "/cache/models/a.gguf")
+    assert decide_sums(sums, "tiny", Path("/other"))[0].fix == ()
 
 
 def test_a_model_without_a_chat_template() -> None:
@@ -98,7 +104,7 @@ def test_a_real_model_and_the_same_with_one_byte_changed(cached: ModelFiles) -> 
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.resolve().write_bytes(content)
-    (finding,) = decide_sums(compare_sums(cached, 60.0), "x")
+    (finding,) = decide_sums(compare_sums(cached, 60.0), "x", Path("/cache"))
     assert finding.sign == "bad"
     assert finding.text.startswith(str(weights))
     assert str(weights.resolve()) in finding.mend
