@@ -99,16 +99,13 @@ def decide(found: list[Left], project: str) -> list[Finding]:
             one.target_gone or (one.status in ("created", "exited", "dead") and one.age > SECONDS_TO_START)
         ):
             why = "what it was started for is gone" if one.target_gone else f"it is {one.status}"
-            findings.append(
-                mended(
-                    warn(
-                        f"The helper {one.name} ({one.role}) is left over: {why}.",
-                        "It takes memory, and may hold a volume or a name that `make up` needs.",
-                        f"docker rm -f {one.name}",
-                    ),
-                    *_remove(one),
-                )
+            found_left = warn(
+                f"The helper {one.name} ({one.role}) is left over: {why}.",
+                "It takes memory, and may hold a volume or a name that `make up` needs.",
+                f"docker rm -f {one.name}",
             )
+            # Another stack's are told, and left to whoever works with it.
+            findings.append(mended(found_left, *_remove(one)) if one.project in ("", project) else found_left)
         elif not one.role and one.image_gone and one.project == project:
             findings.append(
                 mended(

@@ -36,6 +36,12 @@ def test_a_helper_that_helps_nobody(left: Left) -> None:
     assert finding.fix == ("docker", "rm", "-f", left.id)
 
 
+def test_another_stacks_helper_is_never_removed_for_you() -> None:
+    (finding,) = decide([GOOD, replace(HELPER, status="exited", project="dd-other")], "drydock")
+    assert finding.sign == "warn"
+    assert finding.fix == ()
+
+
 def test_a_helper_that_is_just_being_started_is_left_alone() -> None:
     assert signs(GOOD, replace(HELPER, status="created", age=3)) == ["ok"]
 
