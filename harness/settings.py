@@ -107,8 +107,11 @@ class Settings(BaseModel):
     faults: str = Field("", description="what SERVER=simulated does wrong: 429:0.1,slow-first-token:2s; or all")
     latency: float = Field(0.1, ge=0, le=600, description="seconds that an answer of SERVER=simulated takes")
     config: str = Field("", description="training configuration of AReaL or verl, as YAML; found like AGENT")
-    pause: bool = Field(False, alias="BREAK", description="stage 4: AReaL's worker waits for a debugger before it runs")
+    pause: bool = Field(
+        False, alias="BREAK", description="stage 4: the framework's worker waits for a debugger before it runs"
+    )
     areal_python: Path | None = Field(None, description="stage 4: an interpreter that has AReaL; default: this one")
+    verl_python: Path | None = Field(None, description="stage 4: an interpreter that has verl; default: this one")
     global_bs: int = Field(
         256, ge=1, le=1_000_000, description="stages 3, 4: prompts of a training step over all ranks"
     )
@@ -137,7 +140,7 @@ class Settings(BaseModel):
     top_k: int = Field(0, ge=0, description="`compare`: likewise; 0: all tokens")
     reward: str = Field(
         "",
-        description="stage 4: file.py:function that gives a reward, for AReaL's RLVRWorkflow",
+        description="stage 4: file.py:function that gives a reward, for AReaL's RLVRWorkflow or verl's agent loop",
     )
 
     record: Path | None = Field(None, description="`check` keeps every call of every run in this new folder")

@@ -262,13 +262,13 @@ class _Course:
             writer.check()
 
     def stage4(self, prepared: Prepared) -> None:
-        """A batch through AReaL's controller, with the seed of the stages before."""
+        """A batch through a framework's own rollout, with the seed of the stages before."""
         request, wanted = self.request, self.request.areal
         assert wanted is not None
         assert prepared.data is not None
         if request.stages == (4,):
             self.model = _served_model(request)
-        self.listener.begins(4, f"{wanted.prompts} × {wanted.group_size} runs in AReaL's rollout controller")
+        self.listener.begins(4, f"{wanted.prompts} × {wanted.group_size} runs in {wanted.framework.where}")
         writer = _tapes(request, prepared, self.model, self.folder).writer
         seed = self.seed if self.seed is not None else request.seed
         plan = stage4.Plan(prepared.agent, prepared.data, seed, self.model, wanted, request.arguments, writer)

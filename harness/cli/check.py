@@ -11,11 +11,12 @@ import click
 
 from harness import console
 from harness.agent.runner import Limits
-from harness.checks import against, run, show, show_against
+from harness.checks import against, run, show, show_against, train_config
+from harness.checks.lint.config import read_any
 from harness.checks.report import CheckReport
 from harness.checks.stage3_wanted import wanted
 from harness.cli.options import json_option, setting_option
-from harness.errors import BadSetting, NoServerNamed
+from harness.errors import BadConfig, BadSetting, NoServerNamed
 from harness.openai_api.http import Endpoint
 from harness.runs import Redactor, RunFolder, index, shown
 from harness.runs.environment import of_this_process, secrets_of
@@ -46,13 +47,14 @@ _A_WEEK = 7 * 24 * 3600.0
 @setting_option("reward")
 @setting_option("pause")
 @setting_option("areal_python")
+@setting_option("verl_python")
 @click.option("--agent-args", help="keyword arguments for the agent's __init__, as a JSON object")
 @click.option("--base-url", "openai_base_url", help="the server, with /v1; default: the stack's")
 @click.option("--api-key-file", type=click.Path(path_type=Path), help="file with the server's key")
 @click.option("--here", is_flag=True, help="run in this Python rather than in the stack's dev container")
 @json_option
 def command(agent_args: str | None, api_key_file: Path | None, here: bool, **flags: Any) -> int:
-    """Check an agent in stages: 1 the server, 2 one run, 3 many runs at once, 4 in AReaL's rollout controller.
+    """Check an agent in stages: 1 the server, 2 one run, 3 many runs at once, 4 in AReaL's or verl's rollout.
 
     Where the stack is up, the check runs in its dev container, as training will; else here, against --base-url.
 
@@ -64,7 +66,7 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
         console.to_stderr()
     stages = _stages(settings)
     if not (here or flags["openai_base_url"] or api_key_file or in_container()):
-        code = _in_the_stack(settings, agent_args, needs_areal=4 in stages)
+        code = _in_the_stack(settings, agent_args, framework=_framework(settings) if 4 in stages else None)
         if code is not None:
             return code
     folders = tuple(dict.fromkeys([Path.cwd(), settings.workspace]))
@@ -111,14 +113,23 @@ def _in_areal(settings: Settings, folders: tuple[Path, ...]) -> Any:
     return wanted(settings, folders)
 
 
-def _in_the_stack(settings: Settings, agent_args: str | None, *, needs_areal: bool) -> int | None:
+def _framework(settings: Settings) -> str:
+    """Whose configuration it is; AReaL's where that can't be told from here, for the check itself says why."""
+    try:
+        config = train_config.find(settings.config, (Path.cwd(), settings.workspace))
+        return "verl" if read_any(config).framework == "verl" else "areal"
+    except BadConfig:
+        return "areal"
+
+
+def _in_the_stack(settings: Settings, agent_args: str | None, *, framework: str | None) -> int | None:
     """Run the check in the stack's dev container; None where there is no stack and none is needed."""
     try:
         # A bare wheel has no Docker SDK; then there is no stack to hand on to.
         from harness.stack.delegate import delegate_check
     except ImportError:
         return None
-    return delegate_check(settings, agent_args, needs_areal=needs_areal)
+    return delegate_check(settings, agent_args, framework=framework)
 
 
 def _limits(settings: Settings) -> Limits:

@@ -11,22 +11,34 @@ from typing import Any
 from harness import docker_engine
 from harness.errors import BadSetting, ComposeFailed, DockerMissing, DockerUnreachable, StackDown
 from harness.settings import Settings, environment_name
-from harness.stack import areal
+from harness.stack import beside
 from harness.stack.dev import WITH_ENV, dev_container, execute
 from harness.stack.paths import into_container
 
 # What decides how a check goes; everything else the container knows better.
 _LOAD = ("server", "faults", "latency", "config", "global_bs", "group_size", "rollout_dp_size", "in_flight")
 _TAPES = ("record", "replay", "run")
-_AREAL = ("reward", "pause")
-_PASSED_ON = ("stage", "agent", "data", "seed", "timeout", "model", *_TAPES, *_LOAD, *_AREAL, "against", "json_output")
+_ROLLOUT = ("reward", "pause")
+_PASSED_ON = (
+    "stage",
+    "agent",
+    "data",
+    "seed",
+    "timeout",
+    "model",
+    *_TAPES,
+    *_LOAD,
+    *_ROLLOUT,
+    "against",
+    "json_output",
+)
 
 
-def delegate_check(settings: Settings, agent_args: str | None, *, needs_areal: bool = False) -> int | None:
+def delegate_check(settings: Settings, agent_args: str | None, *, framework: str | None = None) -> int | None:
     """Run ``harness check`` in ``dev``; returns its exit code, None where it has to run here.
 
     Args:
-        needs_areal: stage 4 is among the stages; where ``dev`` lacks AReaL, a container like it has it.
+        framework: that stage 4 needs, where it is among the stages; where ``dev`` lacks it, a container like it has it.
 
     Raises:
         StackDown: the stack isn't up, and no server of one's own is named.
@@ -40,9 +52,9 @@ def delegate_check(settings: Settings, agent_args: str | None, *, needs_areal: b
         }
         arguments = ["harness", "check"] + (["--agent-args", agent_args] if agent_args else [])
         dev = dev_container(client, settings)
-        if not needs_areal or areal.has_areal(client, dev):
+        if framework is None or beside.has(client, dev, framework):
             return execute(client, settings, arguments, environment=environment)
-        with areal.beside_dev(client, settings, dev) as container:
+        with beside.beside_dev(client, settings, dev, framework) as container:
             return execute(client, settings, arguments, environment=environment, container=container)
     except (StackDown, DockerMissing, DockerUnreachable):
         if settings.openai_base_url or settings.replay is not None or settings.server == "simulated":

@@ -11,7 +11,7 @@ from harness import docker_engine
 from harness.docker_engine import PROJECT_LABEL
 from harness.errors import ComposeFailed
 from harness.settings import Settings
-from harness.stack import areal, samplers
+from harness.stack import beside, samplers
 
 
 def down(client: Any, settings: Settings) -> list[str]:
@@ -24,7 +24,7 @@ def down(client: Any, settings: Settings) -> list[str]:
         ComposeFailed: a container could not be removed.
     """
     names = [container.name for container in docker_engine.containers(client, settings.project)]
-    areal.remove_left(client, settings.project)
+    beside.remove_left(client, settings.project)
     samplers.remove(client, settings.project)
     # A paused container can't be stopped on every engine that we support.
     for container in client.containers.list(

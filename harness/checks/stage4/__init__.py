@@ -1,8 +1,8 @@
-"""Stage 4: the agent inside AReaL's own rollout controller, against the server that runs already.
+"""Stage 4: the agent inside AReaL's own rollout controller or verl's own agent loops, against the server that runs.
 
-``driver``   a program that runs in AReaL's interpreter and says what happens; imports nothing of ours
-``inside``   what AReaL's worker imports in the agent's place: the agent, with a note of what it returned
-``doors``    two ports of 127.0.0.1 that see the calls of agents and of AReaL's engine
+``driver``   a program that runs in AReaL's interpreter and says what happens; ``verl_driver`` likewise in verl's
+``inside``   what a framework's worker imports in the agent's place: the agent, with a note of what it returned
+``doors``    two ports of 127.0.0.1 that see the calls of agents and of the framework's engine
 ``wanted``   what to do, from the settings and the training configuration
 ``gather``   starts the driver, follows it, takes a hang dump where nothing moves, ends all it has started
 ``stall``    decides, while it runs, whether anything can still move

@@ -1,4 +1,4 @@
-"""Did the batch get through AReaL's controller, and if not, why: starts, counts, standstills, calls; pure."""
+"""Did the batch get through the framework's own rollout, and if not, why: starts, counts, standstills, calls; pure."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ from harness.agent.source import AgentSource
 from harness.checks.findings import Finding, Place
 from harness.checks.reward_rules import judge_reward
 from harness.checks.stage4.data import Rolled
-from harness.checks.stage4.reasons import Reason, last_error, plain, reasons
+from harness.checks.stage4.frameworks import Framework
+from harness.checks.stage4.reasons import Reason, last_error, plain, reasons_of
 
 PHASES = {
-    "start": "AReaL's program started",
-    "import": "AReaL was imported",
-    "config": "AReaL read the configuration",
-    "workers": "AReaL started its workers",
-    "proxy": "AReaL started the proxy of its agents",
+    "start": "{0}'s program started",
+    "import": "{0} was imported",
+    "config": "{0} read the configuration",
+    "workers": "{0} started its workers",
+    "proxy": "{0} started what answers its agents",
     "rollout": "the batch was rolled out",
     "template": "the batch was rolled out",
 }
-
-NOT_KEPT = "AReaL leaves it out of the batch without an exception: rollout_batch returns fewer, and training goes on."
 
 WAITS = "Training waits here for ever; no time-out of AReaL's ends it."
 
 
 def started(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # noqa: ARG001
-    """AReaL read the configuration and started its controller, its workers and their proxy."""
+    """The framework read the configuration and started its workers and what answers their agents."""
     versions = rolled.event("versions")
     shown = ", ".join(f"{name} {version}" for name, version in list((versions or {}).items())[2:5])
     if rolled.phase in ("rollout", "template") and not rolled.interrupted:
         yield Finding(
-            id="areal.starts",
-            title="AReaL starts",
+            id=_of(rolled).id("starts"),
+            title=f"{_of(rolled).name} starts",
             status="pass",
-            detail=f"controller, worker and {'proxy' if rolled.asked.kind == 'agent' else 'engine'} are up ({shown})",
+            detail=f"{_of(rolled).parts[rolled.asked.kind != 'agent']} are up ({shown})",
             facts={name: value for name, value in (versions or {}).items() if name not in ("event", "time")},
         )
         return
@@ -45,11 +44,11 @@ def started(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # 
         return
     why = _why(rolled)
     yield Finding(
-        id="areal.starts",
-        title="AReaL starts",
+        id=_of(rolled).id("starts"),
+        title=f"{_of(rolled).name} starts",
         status="fail",
-        detail=f"it ended before {PHASES.get(rolled.phase, rolled.phase)}: {why[0]}",
-        consequence="Training ends, or waits for its setup_timeout, at the same place.",
+        detail=f"it ended before {PHASES.get(rolled.phase, rolled.phase).format(_of(rolled).name)}: {why[0]}",
+        consequence=_of(rolled).stuck,
         mend=why[1],
         facts={"phase": rolled.phase, "log": _tail(rolled)},
     )
@@ -70,7 +69,7 @@ def whole(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # no
     if batch is None:
         why = _why(rolled)
         yield Finding(
-            id="areal.batch",
+            id=_of(rolled).id("batch"),
             title="trajectories",
             status="fail",
             detail=f"the batch didn't come ({counted or 'nothing was let in'}): {why[0]}",
@@ -83,7 +82,7 @@ def whole(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # no
     facts = {"asked": asked.prompts, "got": got, "seconds": round(batch["seconds"], 3), "progress": progress}
     if got >= asked.prompts:
         yield Finding(
-            id="areal.batch",
+            id=_of(rolled).id("batch"),
             title="trajectories",
             status="pass",
             detail=f"{got} of {asked.prompts}, {asked.group_size} runs each, in {batch['seconds']:.1f} s",
@@ -92,11 +91,11 @@ def whole(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # no
         return
     why = _why(rolled)
     yield Finding(
-        id="areal.batch",
+        id=_of(rolled).id("batch"),
         title="trajectories",
         status="fail",
         detail=f"{got} of {asked.prompts} came back ({counted}): {why[0]}",
-        consequence=NOT_KEPT,
+        consequence=_of(rolled).lost,
         mend=why[1],
         facts={**facts, "log": _tail(rolled)},
     )
@@ -117,7 +116,7 @@ def stalled(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # 
         config = rolled.event("config") or {}
         off, consumer = config.get("max_head_offpolicyness", "?"), config.get("consumer_batch_size", "?")
         yield Finding(
-            id="areal.stalls",
+            id=_of(rolled).id("stalls"),
             title="the batch comes to an end",
             status="fail",
             detail=f"nobody is let in any more (capacity {progress.get('capacity')}): {counted}{named}",
@@ -128,11 +127,11 @@ def stalled(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # 
         )
         return
     yield Finding(
-        id="areal.stalls",
+        id=_of(rolled).id("stalls"),
         title="the batch comes to an end",
         status="fail",
         detail=f"nothing moved any more: {counted}{named}",
-        consequence="A rollout waits for it until rollout.request_timeout, an hour by default.",
+        consequence=_of(rolled).waits,
         mend="\n".join(verdict.get("next", [])[:2]) or "make check STAGE=2   # where does one run wait?",
         facts={"progress": progress, "cause": cause, "evidence": verdict.get("evidence", [])},
     )
@@ -145,20 +144,20 @@ def importable(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
         return
     if found[0]["importable"]:  # once it is loaded, every later look finds it
         yield Finding(
-            id="areal.importable",
+            id=_of(rolled).id("importable"),
             title="agent found by name",
             status="pass",
-            detail=f"AReaL's worker imports {found[0]['module']} by its name",
+            detail=f"{_of(rolled).worker} imports {found[0]['module']} by its name",
         )
         return
     folder = str(agent.path.parent) if agent.path is not None else "its folder"
     yield Finding(
-        id="areal.importable",
+        id=_of(rolled).id("importable"),
         title="agent found by name",
         status="warn",
-        detail=f"AReaL's worker doesn't find the module {found[0]['module']}; it was loaded from its file here",
-        consequence="Training names an agent by its module: “Failed to import workflow from string”, for every run.",
-        mend=f"start training in {folder}, or put that on PYTHONPATH in rollout.scheduling_spec[0].env_vars",
+        detail=f"{_of(rolled).worker} doesn't find the module {found[0]['module']}; it was loaded from its file here",
+        consequence=_of(rolled).not_found,
+        mend=f"start training in {folder}, or put that on PYTHONPATH{_of(rolled).python_path}",
     )
 
 
@@ -174,15 +173,17 @@ def failures(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
         first = notes[0]
         made = first["event"] == "made"
         what = (
-            "the agent can't be made in AReaL's worker" if made else f"{len(notes)} of {rolled.asked.runs} runs raised"
+            f"the agent can't be made in {_of(rolled).worker}"
+            if made
+            else f"{len(notes)} of {rolled.asked.runs} runs raised"
         )
-        group = "" if made or rolled.asked.group_size == 1 else " One run that fails takes its whole group with it."
+        group = "" if made or rolled.asked.group_size == 1 else _of(rolled).group
         yield Finding(
-            id="areal.agent-made" if made else "areal.agent-raises",
-            title="agent in AReaL's worker",
+            id=_of(rolled).id("agent-made" if made else "agent-raises"),
+            title=f"agent in {_of(rolled).worker}" if rolled.asked.kind != "loop" else "reward function",
             status="fail",
             detail=f"{what}: {error}: {first['text'].splitlines()[0][:200] if first['text'] else ''}".rstrip(": "),
-            consequence=NOT_KEPT + group,
+            consequence=_of(rolled).lost + group,
             place=_own(first, agent),
             stack=tuple(_place(frame) for frame in first["frames"] if _is_own(frame, agent)),
             facts={"runs": len(notes), "index": first.get("index")},
@@ -190,16 +191,16 @@ def failures(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
 
 
 def calls(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # noqa: ARG001
-    """The agents' calls to AReaL's proxy are answered."""
+    """The agents' calls to the framework are answered."""
     made = [call for _, call in rolled.agents if call.is_generation]
     if not made:
         if rolled.returned:
             yield Finding(
-                id="areal.calls",
-                title="calls to AReaL's proxy",
+                id=_of(rolled).id("calls"),
+                title=f"calls to {_of(rolled).proxy}",
                 status="fail",
                 detail="no run made one",
-                consequence="AReaL has nothing to train on: “No interactions in session”, and drops the trajectory.",
+                consequence=_of(rolled).no_call,
                 mend="call the model at the base_url that run() gets",
             )
         return
@@ -207,17 +208,20 @@ def calls(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # no
     by_status = Counter(str(call.status or call.failure) for call in failed)
     if not failed:
         yield Finding(
-            id="areal.calls", title="calls to AReaL's proxy", status="pass", detail=f"{len(made)}, all answered"
+            id=_of(rolled).id("calls"),
+            title=f"calls to {_of(rolled).proxy}",
+            status="pass",
+            detail=f"{len(made)}, all answered",
         )
         return
     statuses = ", ".join(f"{count} × {status}" for status, count in by_status.most_common(3))
     paths = {call.path for call in failed if call.status == 404}
     mend = ""
-    if any(path.startswith("/v1/") for path in paths):
+    if _of(rolled).no_base_path and any(path.startswith("/v1/") for path in paths):
         mend = "AReaL's base_url has no /v1, and its routes neither: don't append it"
     yield Finding(
-        id="areal.calls",
-        title="calls to AReaL's proxy",
+        id=_of(rolled).id("calls"),
+        title=f"calls to {_of(rolled).proxy}",
         status="fail" if len(failed) == len(made) else "warn",
         detail=f"{len(failed)} of {len(made)} failed: {statuses}" + (f" ({sorted(paths)[0]})" if paths else ""),
         consequence="A failed call is made again by the SDK or lost; either costs time in every run.",
@@ -226,21 +230,25 @@ def calls(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # no
 
 
 def left(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # noqa: ARG001
-    """What AReaL left behind; it was ended."""
+    """What the framework left behind; it was ended."""
     if not rolled.left:
         return
     yield Finding(
-        id="areal.left",
+        id=_of(rolled).id("left"),
         title="nothing left behind",
         status="warn",
-        detail=f"AReaL left {len(rolled.left)} processes, which were ended: {rolled.left[0][:100]}",
+        detail=f"{_of(rolled).name} left {len(rolled.left)} processes, which were ended: {rolled.left[0][:100]}",
         consequence="They hold their ports, and on GPUs their memory, until somebody ends them.",
     )
 
 
+def _of(rolled: Rolled) -> Framework:
+    return rolled.asked.framework
+
+
 def _why(rolled: Rolled) -> tuple[str, str]:
-    """The worker's own reason and what mends it; else AReaL's exception; else what is known."""
-    found = reasons(rolled.log)
+    """The worker's own reason and what mends it; else the framework's exception; else what is known."""
+    found = reasons_of(rolled.asked.framework, rolled.log)
     failed = rolled.event("failed")
     about = _first(found, rolled.phase)
     if about is not None:
@@ -253,7 +261,7 @@ def _why(rolled: Rolled) -> tuple[str, str]:
     if raised is not None:
         return f"the agent raised {raised['error']}: {raised['text'][:160]}", ""
     if failed is not None:
-        known = reasons(failed["text"])
+        known = reasons_of(rolled.asked.framework, failed["text"])
         if known:
             return known[0].text, known[0].mend
         return f"{failed['type']}: {' '.join(failed['text'].split())[:300]}", ""
@@ -262,7 +270,7 @@ def _why(rolled: Rolled) -> tuple[str, str]:
     if error := last_error(rolled.log):
         return error, ""
     if rolled.exit_status:
-        return f"AReaL's program ended with {rolled.exit_status}", ""
+        return f"{_of(rolled).name}'s program ended with {rolled.exit_status}", ""
     return "no worker says why", "make check STAGE=2   # one run alone"
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.agent.capture import Output
+from harness.checks.stage4.frameworks import AREAL, Framework
 from harness.openai_api.calls import Call
 
 Stall = Literal["capacity", "still"]
@@ -17,18 +18,20 @@ class Asked:
     """What was asked of AReaL.
 
     Args:
-        kind: an agent, or AReaL's own RLVRWorkflow with a reward function.
+        kind: an agent; AReaL's own RLVRWorkflow, or verl's own agent loop, with a reward function.
         name: of the agent or the reward function, as the user wrote it.
         prompts: samples that were submitted.
         group_size: runs of each.
         lines: of the samples in the data set.
+        framework: whose controller or agent loop it is.
     """
 
-    kind: Literal["agent", "rlvr"]
+    kind: Literal["agent", "rlvr", "loop"]
     name: str
     prompts: int
     group_size: int
     lines: tuple[int, ...] = ()
+    framework: Framework = AREAL
 
     @property
     def runs(self) -> int:
@@ -96,6 +99,11 @@ class Rolled:
         """How far the driver came."""
         phases = [event["name"] for event in self.all("phase") if event["name"] not in ("end", "template")]
         return phases[-1] if phases else "start"
+
+    @property
+    def scored(self) -> list[dict[str, Any]]:
+        """Notes of what a reward function returned."""
+        return [note for note in self.notes if note["event"] == "scored"]
 
     @property
     def returned(self) -> list[dict[str, Any]]:

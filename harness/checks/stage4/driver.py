@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
-import signal
 import sys
 import threading
 import time
@@ -25,44 +23,15 @@ sys.path[:] = [
     folder for folder in sys.path if os.path.realpath(folder or ".") != os.path.dirname(os.path.realpath(__file__))
 ]
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "inside"))
+
+from drydock_channel import Channel, numbers, template_of  # noqa: E402
+
 # A rollout in training comes from the configuration's own sections; everything else is training's business.
 SECTIONS = ("experiment_name", "trial_name", "seed", "tokenizer_path", "cluster", "rollout", "gconfig", "scheduler")
 ROLE = "drydock-check"
 PROGRESS_SECONDS = 0.5
 OBSERVER = "drydock_observed.Agent"
-
-
-class Channel:
-    """The two pipes to whoever asked."""
-
-    def __init__(self, events: int, control: int) -> None:
-        self._events, self._lock = events, threading.Lock()
-        self._control = os.fdopen(control, "r", encoding="utf-8")
-        self._answers: list[dict[str, Any]] = []
-        self._news = threading.Condition()
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def say(self, event: str, **fields: Any) -> None:
-        line = json.dumps({"event": event, "time": time.time(), **fields}, default=str).encode() + b"\n"
-        with self._lock:
-            while line:
-                line = line[os.write(self._events, line) :]
-
-    def ask(self, event: str, **fields: Any) -> dict[str, Any]:
-        """Say something and wait for the answer to it."""
-        self.say(event, **fields)
-        with self._news:
-            while not self._answers:
-                self._news.wait()
-            return self._answers.pop(0)
-
-    def _listen(self) -> None:
-        for line in self._control:
-            with self._news:
-                self._answers.append(json.loads(line))
-                self._news.notify_all()
-        # Nobody is there any more to whom anything could be said. AReaL's workers are of our process group.
-        os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def main() -> None:
@@ -282,7 +251,7 @@ def _plain(result: Any, tokenizer: Any) -> dict[str, Any]:
     for name, value in local.items():
         if isinstance(value, torch.Tensor):
             tensors[name] = {"shape": list(value.shape), "dtype": str(value.dtype).removeprefix("torch.")}
-            rows[name] = _numbers(value.tolist())
+            rows[name] = numbers(value.tolist())
         else:
             others[name] = type(value).__name__
     texts = []
@@ -304,13 +273,6 @@ def _plain(result: Any, tokenizer: Any) -> dict[str, Any]:
     return {"tensors": tensors, "rows": rows, "others": others, "texts": texts}
 
 
-def _numbers(value: Any) -> Any:
-    """Numbers as JSON has them: it knows neither infinity nor NaN."""
-    if isinstance(value, list):
-        return [_numbers(one) for one in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _tokenizer(config: Any) -> Any:
     from areal.utils.hf_utils import load_hf_tokenizer
 
@@ -318,32 +280,7 @@ def _tokenizer(config: Any) -> Any:
 
 
 def _template(channel: Channel, config: Any) -> None:
-    """Whether a conversation's tokens stay as they are when turns are added to it."""
-    tokenizer = _tokenizer(config)
-    if tokenizer is None or not getattr(tokenizer, "chat_template", None):
-        channel.say("template", there=False)
-        return
-    turns = [
-        {"role": "user", "content": "What is 2+2?"},
-        {"role": "assistant", "content": "It is 4."},
-        {"role": "user", "content": "And 3+3?"},
-    ]
-    first = list(_ids(tokenizer, turns[:1], True))
-    answered = list(_ids(tokenizer, turns[:2], False))
-    later = list(_ids(tokenizer, turns, True))
-    channel.say(
-        "template",
-        there=True,
-        prompt_kept=later[: len(first)] == first,
-        answer_kept=later[: len(answered)] == answered,
-        first=tokenizer.decode(first),
-        later=tokenizer.decode(later),
-    )
-
-
-def _ids(tokenizer: Any, turns: list[dict[str, str]], prompt: bool) -> Any:
-    text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=prompt)
-    return tokenizer.encode(text, add_special_tokens=False)
+    channel.say("template", **template_of(_tokenizer(config)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs the driver in AReaL's interpreter, follows it, and ends all that it has started; judges nothing.
+"""Runs a driver in the framework's interpreter, follows it, and ends all that it has started; judges nothing.
 
 The driver has a session of its own and a mark in its environment, by which its descendants are found whatever they do:
 AReaL's workers, and the ``tee`` and shell around each, outlive a controller that fails.
@@ -30,7 +30,7 @@ from harness.agent.source import AgentSource
 from harness.checks.samples import Sample
 from harness.checks.stage4.data import Asked, Rolled
 from harness.checks.stage4.doors import AgentDoor, EngineDoor
-from harness.checks.stage4.reasons import Reason, reasons
+from harness.checks.stage4.reasons import Reason, reasons_of
 from harness.checks.stage4.stall import Look, stalled
 from harness.openai_api.calls import Call
 from harness.openai_api.http import Endpoint
@@ -42,6 +42,8 @@ TICK_SECONDS = 0.5
 BELIEVED_SECONDS = 2.0
 LEAVE_SECONDS = 30.0
 LOG_TAIL = 128 * 1024
+A_WEEK = 7 * 24 * 3600.0
+_DRIVERS = {"areal": "driver.py", "verl": "verl_driver.py"}
 # The environment is written onto command lines by AReaL's scheduler, and its workers need none of these.
 WITHHELD = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "JSON")
 
@@ -51,16 +53,18 @@ class Setup:
     """What to gather.
 
     Args:
-        python: an interpreter that has AReaL.
+        python: an interpreter that has the framework.
         config: the training configuration.
-        settings: values that take the place of those of the section ``rollout``, by their names with dots.
-        agent: None for AReaL's own workflow with a reward function.
+        settings: values that take the place of the configuration's, by their names with dots; AReaL's are those of the
+            section ``rollout``.
+        agent: None for the framework's own workflow with a reward function.
         reward: import path of that function.
         endpoint: the inference server.
         patience: seconds without any movement that are too many.
         start_seconds: until the first rollout; AReaL's imports take half a minute on a busy machine.
         record: keep the agents' calls.
-        debugged: somebody steps through a worker, so nothing is ever too long.
+        debugged: somebody steps through a worker, so nothing is ever too long; where a client is waited for.
+        generate: verl's engine is asked by SGLang's route.
     """
 
     python: str
@@ -77,7 +81,8 @@ class Setup:
     patience: float = 120.0
     start_seconds: float = 300.0
     record: bool = False
-    debugged: bool = False
+    debugged: str = ""
+    generate: bool = False
     cwd: Path | None = None
 
 
@@ -96,7 +101,7 @@ class Gathered:
 
 
 async def gather(setup: Setup, gathered: Gathered, *, tell: Callable[[Rolled], None]) -> None:
-    """Run one batch through AReaL's controller.
+    """Run one batch through the framework.
 
     Args:
         setup: what to do.
@@ -105,7 +110,7 @@ async def gather(setup: Setup, gathered: Gathered, *, tell: Callable[[Rolled], N
     """
     rolled = gathered.rolled
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="drydock-areal-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"drydock-{setup.asked.framework.key}-") as folder:
         door = EngineDoor(setup.endpoint, take=rolled.engine.append)
         try:
             async with door, _Doors(gathered, setup.record) as doors:
@@ -122,6 +127,7 @@ async def gather(setup: Setup, gathered: Gathered, *, tell: Callable[[Rolled], N
 
 
 def _job(setup: Setup, folder: Path, port: int) -> Path:
+    is_verl = setup.asked.framework.key == "verl"
     work: dict[str, Any] = {
         "kind": setup.asked.kind,
         "samples": [sample.data for sample in setup.samples],
@@ -140,15 +146,22 @@ def _job(setup: Setup, folder: Path, port: int) -> Path:
     else:
         work["reward"] = setup.reward
     path = [str(HERE / "inside")] + ([str(place) for place in setup.search] if setup.agent is None else [])
-    job = {
+    job: dict[str, Any] = {
         "config": str(setup.config),
         "set": dict(setup.settings),
         "folder": str(folder),
         "path": path,
-        "server": {"host": "127.0.0.1", "port": port},
-        "servers": 1,
-        "work": [work],
     }
+    if is_verl:
+        work |= {"notes": str(folder / "notes.jsonl"), "rewards": str(Path(rewards.__file__).resolve())}
+        job |= {
+            "work": work,
+            "server": {"address": f"http://127.0.0.1:{port}", "generate": setup.generate},
+            "model": setup.model,
+            "answer_seconds": A_WEEK if setup.debugged else setup.patience * 2,
+        }
+    else:
+        job |= {"server": {"host": "127.0.0.1", "port": port}, "servers": 1, "work": [work]}
     file = folder / "job.json"
     file.write_text(json.dumps(job), encoding="utf-8")
     return file
@@ -231,12 +244,19 @@ class _Driver:
         mark = secrets.token_hex(16)
         try:
             process = subprocess.Popen(
-                [setup.python, "-u", str(HERE / "driver.py"), str(job), str(event_write), str(control_read)],
+                [
+                    setup.python,
+                    "-u",
+                    str(HERE / _DRIVERS[setup.asked.framework.key]),
+                    str(job),
+                    str(event_write),
+                    str(control_read),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 pass_fds=(event_write, control_read),
-                env=environment(os.environ, setup, mark),
+                env=environment(os.environ, setup, mark, job.parent),
                 cwd=setup.cwd or Path.cwd(),
                 start_new_session=True,
             )
@@ -311,7 +331,8 @@ class _Driver:
                 if rolled.stall:
                     return
             elif phase in ("workers", "proxy"):
-                fatal = next((one for one in reasons(_all_logs(rolled, self._folder)) if one.fatal), None)
+                log = _all_logs(rolled, self._folder)
+                fatal = next((one for one in reasons_of(rolled.asked.framework, log) if one.fatal), None)
                 blamed = blamed or ((now, fatal) if fatal else None)
                 if blamed is not None and now - blamed[0] >= BELIEVED_SECONDS and now - phase_began > BELIEVED_SECONDS:
                     rolled.early = blamed[1].code
@@ -357,8 +378,8 @@ class _Driver:
         os.close(self._control)
 
 
-def environment(base: Mapping[str, str], setup: Setup, mark: str) -> dict[str, str]:
-    """The environment of AReaL: what an agent is told here is what AReaL tells it, and no key of ours."""
+def environment(base: Mapping[str, str], setup: Setup, mark: str, folder: Path) -> dict[str, str]:
+    """The environment of the framework: what an agent is told here is what that tells it, and no key of ours."""
     kept = {name: value for name, value in base.items() if name not in WITHHELD}
     kept |= {
         MARK: mark,
@@ -370,6 +391,16 @@ def environment(base: Mapping[str, str], setup: Setup, mark: str) -> dict[str, s
         "WANDB_MODE": "disabled",
         "SWANLAB_MODE": "disabled",
     }
+    if setup.asked.framework.key == "verl":
+        # A Ray of its own, whichever one the user's shell or `dev` belongs to, and all of its files in our folder.
+        kept = {name: value for name, value in kept.items() if name not in ("RAY_ADDRESS", "RAY_JOB_ID")}
+        kept |= {
+            "RAY_DEDUP_LOGS": "0",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "HF_DATASETS_OFFLINE": "1",
+            "HF_DATASETS_CACHE": str(folder / "datasets"),
+            "DRYDOCK_BREAK": setup.debugged,
+        }
     for name in ("NO_PROXY", "no_proxy"):
         kept[name] = ",".join(filter(None, [kept.get(name), "127.0.0.1", "localhost"]))
     return kept

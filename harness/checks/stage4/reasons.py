@@ -6,8 +6,10 @@ AReaL hands none of it on: a rollout that fails is logged in the worker and left
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from harness.checks.stage4.frameworks import Framework
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _ERROR = re.compile(r"^(?:\S+ )*?((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)): ?(.*)$")
@@ -173,16 +175,101 @@ KNOWN = (
 )
 
 
+# What verl's log says, or what stands in its own exceptions.
+KNOWN_IN_VERL = (
+    _known(
+        "reward-type",
+        r"Invalid reward type: <class '([^']+)'>",
+        "the agent's reward is {0}: it has to be a float, or a dict of them",
+        "return float(reward)",
+    ),
+    _known("reward", r"ValueError: (Invalid reward: .*)", "{0}", "return a finite float"),
+    _known(
+        "no-call",
+        r"NoCalls: the run made no call to the model",
+        "a run made no call to the model: there is no token to train on",
+        "call the model through base_url and api_key of run",
+    ),
+    _known(
+        "history",
+        r"the messages are not those of the call before with more at their end",
+        "a run's call doesn't go on from the one before: verl trains on one sequence a run",
+        "only ever append to the messages, and leave the model's answers as they came",
+    ),
+    _known(
+        "data-source",
+        r"Reward function is not implemented for data_source='?([^'\n]*?)'?$",
+        "verl has no reward for data_source {0}, and no reward function of yours is read",
+        "reward.custom_reward_function.path: your file",
+    ),
+    _known(
+        "loop-unknown",
+        r"Agent loop (\S+) not registered",
+        "verl knows no agent loop {0}",
+        "actor_rollout_ref.rollout.agent.agent_loop_config_path: the file that names it",
+    ),
+    _known(
+        "parser-unknown",
+        r"Unknown tool parser: (\S+)",
+        "verl has no tool parser {0}",
+        "actor_rollout_ref.rollout.multi_turn.format: hermes, or what your model writes",
+    ),
+    _known(
+        "key-missing",
+        r"KeyError: '(data_source|reward_model|ground_truth|score)'",
+        "verl's reward manager needs {0}, and a sample or the reward function's dict has none",
+        "give each sample data_source and reward_model: {{ground_truth: …}}, and a dict of rewards a score",
+    ),
+    _known(
+        "module-missing",
+        r"No module named '([\w.]+)'",
+        "verl lacks the package {0}",
+        "install it into the Python that has verl",
+        fatal=True,
+    ),
+    _known(
+        "tokenizer",
+        r"(?:OSError: )?(\S*) is not a local folder and is not a valid model identifier",
+        "there is no model at {0}",
+        "actor_rollout_ref.model.path: the model's folder",
+        fatal=True,
+    ),
+    _known(
+        "server-answers",
+        r"the inference server answered (\d+): (.{0,200})",
+        "the inference server answered {0}: {1}",
+        "make check STAGE=1",
+    ),
+    _known(
+        "server-gone",
+        r"(?:Cannot connect to host|Connect call failed|ServerDisconnectedError|Connection reset by peer)",
+        "the inference server went away",
+        "make logs S=inference",
+    ),
+    _known(
+        "no-memory",
+        r"(?:OutOfMemoryError|Task was killed due to the node running low on memory)",
+        "Ray ended a worker, for the machine has no memory left",
+        "fewer prompts: GLOBAL_BS=4",
+    ),
+)
+
+
 def plain(text: str) -> str:
     """A log without colours."""
     return _ANSI.sub("", text)
 
 
-def reasons(log: str) -> list[Reason]:
+def reasons_of(framework: Framework, log: str) -> list[Reason]:
+    """What a log of this framework says."""
+    return reasons(log, KNOWN_IN_VERL if framework.key == "verl" else KNOWN)
+
+
+def reasons(log: str, all_known: Sequence[Known] = KNOWN) -> list[Reason]:
     """What a log says, each kind once, in the order in which it came up first."""
     found: dict[str, Reason] = {}
     for line in plain(log).splitlines():
-        for known in KNOWN:
+        for known in all_known:
             if (match := known.pattern.search(line)) is None:
                 continue
             text = known.says.format(*(group or "?" for group in match.groups()))

@@ -1,4 +1,4 @@
-"""Judgements on a batch that went through AReaL's controller; pure.
+"""Judgements on a batch that went through a framework's own rollout; pure.
 
 Each rule looks at what was gathered and says at most one thing, or one thing a kind. A rule that has nothing to look
 at, because it ended before, says nothing.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from harness.agent.source import AgentSource
 from harness.checks.findings import Finding
-from harness.checks.stage4 import course_rules, trajectory_rules
+from harness.checks.stage4 import course_rules, trajectory_rules, verl_rules
 from harness.checks.stage4.data import Rolled
 
 Rule = Callable[[Rolled, AgentSource | None], Iterator[Finding]]
@@ -18,6 +18,7 @@ Rule = Callable[[Rolled, AgentSource | None], Iterator[Finding]]
 # In the order in which a person wants to read them.
 RULES: tuple[Rule, ...] = (
     course_rules.started,
+    verl_rules.samples,
     course_rules.whole,
     course_rules.stalled,
     course_rules.importable,

@@ -1,4 +1,4 @@
-"""Stage 4: one batch through AReaL's own rollout controller, judged."""
+"""Stage 4: one batch through AReaL's own rollout controller, or verl's own agent loops, judged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.agent.source import AgentSource
 from harness.checks import samples, stage2_rules
 from harness.checks.findings import Finding, StageResult
 from harness.checks.lint import run as lint_run
-from harness.checks.stage4 import keep, rules, support
+from harness.checks.stage4 import keep, rules, support, verl_rules
 from harness.checks.stage4.data import Asked, Rolled
 from harness.checks.stage4.gather import Gathered, Setup, gather
 from harness.checks.stage4.wanted import DEBUGGER, Wanted, backend
@@ -64,7 +64,7 @@ def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda 
     """Roll a batch out and judge it."""
     wanted = plan.wanted
     asked = _asked(plan)
-    title = f"{asked.runs} runs of {asked.name} in AReaL's rollout controller"
+    title = f"{asked.runs} runs of {asked.name} in {wanted.framework.where}"
     findings = [stage2_rules.data_lines(plan.data), *lint_run.of_config(wanted.config)]
     began = time.monotonic()
 
@@ -82,13 +82,16 @@ def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda 
 
     if not len(plan.data):
         return ended("there is no sample to run")
-    findings.append(scheduler_line(wanted))
-    if wanted.pair.verdict == "refused":
-        return ended("AReaL refuses this scheduler with an agent")
+    if wanted.framework.key == "verl":
+        findings += verl_rules.unread(wanted.config)
+    else:
+        findings.append(scheduler_line(wanted))
+        if wanted.pair.verdict == "refused":
+            return ended("AReaL refuses this scheduler with an agent")
     fit, token_ids = engine_lines(endpoint, wanted)
     findings += fit
     if not token_ids:
-        return ended("AReaL can't use this server")
+        return ended(f"{wanted.framework.name} can't use this server")
     findings += batch_lines(wanted, plan.data)
     seed, chosen = samples.several(plan.data, plan.seed, wanted.prompts)
     asked = replace(asked, lines=tuple(sample.line for sample in chosen))
@@ -101,7 +104,7 @@ def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda 
     except KeyboardInterrupt:
         gathered.rolled.interrupted = True
     findings += config_lines(gathered.rolled)
-    findings += rules.judge(gathered.rolled, plan.agent if wanted.reward is None else None)
+    findings += rules.judge(gathered.rolled, plan.agent if wanted.kind == "agent" else None)
     if plan.writer is not None:
         keep.record(plan.writer, gathered, chosen)
     stopped = gathered.rolled.interrupted
@@ -110,14 +113,18 @@ def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda 
 
 def _asked(plan: Plan) -> Asked:
     wanted = plan.wanted
-    name = plan.agent.given if wanted.reward is None else wanted.reward.given
-    return Asked("agent" if wanted.reward is None else "rlvr", name, wanted.prompts, wanted.group_size)
+    if wanted.kind == "agent":
+        name = plan.agent.given
+    else:
+        name = wanted.reward.given if wanted.reward is not None else f"{wanted.framework.name}'s agent loop"
+    return Asked(wanted.kind, name, wanted.prompts, wanted.group_size, framework=wanted.framework)
 
 
 def _setup(plan: Plan, asked: Asked, chosen: list[samples.Sample], endpoint: Endpoint) -> Setup:
     wanted, reward = plan.wanted, plan.wanted.reward
     settings = dict(wanted.settings)
-    settings["backend"] = backend(wanted.config.get("rollout.backend").text, _has_generate(endpoint))
+    if wanted.framework.key == "areal":
+        settings["backend"] = backend(wanted.config.get("rollout.backend").text, _has_generate(endpoint))
     return Setup(
         python=wanted.python,
         config=wanted.config.path,
@@ -125,7 +132,7 @@ def _setup(plan: Plan, asked: Asked, chosen: list[samples.Sample], endpoint: End
         asked=asked,
         samples=tuple(chosen),
         endpoint=endpoint,
-        agent=plan.agent if reward is None else None,
+        agent=plan.agent if wanted.kind == "agent" else None,
         arguments=plan.arguments,
         reward="" if reward is None else f"{reward.module}.{reward.class_name}",
         search=() if reward is None else reward.search,
@@ -133,9 +140,14 @@ def _setup(plan: Plan, asked: Asked, chosen: list[samples.Sample], endpoint: End
         patience=wanted.patience,
         start_seconds=wanted.start_seconds,
         record=plan.writer is not None,
-        debugged=wanted.debugged,
+        debugged=DEBUGGER if wanted.debugged else "",
+        generate=wanted.framework.key == "verl" and _engine_of(wanted) == "sglang" and _has_generate(endpoint),
         cwd=plan.cwd,
     )
+
+
+def _engine_of(wanted: Wanted) -> str:
+    return wanted.config.get("actor_rollout_ref.rollout.name").text or "vllm"
 
 
 def scheduler_line(wanted: Wanted) -> Finding:
@@ -172,17 +184,18 @@ def _what(wanted: Wanted) -> str:
 
 
 def engine_lines(endpoint: Endpoint, wanted: Wanted) -> tuple[list[Finding], bool]:
-    """Whether the server is one that AReaL's engine can use."""
+    """Whether the server is one that the framework's engine can use."""
+    key, name = wanted.framework.key, wanted.framework.name
     with Server(endpoint, timeout=60.0) as server:
         answer = probes.BY_TOKEN_IDS.send(server, "")
     if answer.status == 200:
-        told = wanted.config.get("rollout.backend").text or "?"
-        here = backend(told, _has_generate(endpoint))
+        told = _engine_of(wanted) if key == "verl" else wanted.config.get("rollout.backend").text or "?"
+        here = _as_client(told, _has_generate(endpoint), wanted)
         same = told.partition(":")[0] == here.partition(":")[0]
         detail = f"attached to the server that runs, as {here}; training starts its own by {told}"
         return [
             Finding(
-                id="areal.engine",
+                id=wanted.framework.id("engine"),
                 title="inference engine",
                 status="pass" if same else "warn",
                 detail=detail,
@@ -191,15 +204,21 @@ def engine_lines(endpoint: Endpoint, wanted: Wanted) -> tuple[list[Finding], boo
         ], True
     return [
         Finding(
-            id="areal.engine",
+            id=wanted.framework.id("engine"),
             title="inference engine",
             status="fail",
             detail="the server takes no prompt of token ids, or doesn't answer by them: "
             f"{answer.problem or answer.status}",
-            consequence="AReaL's engine speaks nothing else.",
+            consequence=f"{name}'s engine speaks nothing else.",
             mend="make up ENGINE=vllm   # llama.cpp and most hosted APIs can't",
         )
     ], False
+
+
+def _as_client(told: str, has_generate: bool, wanted: Wanted) -> str:
+    if wanted.framework.key == "areal":
+        return backend(told, has_generate)
+    return "sglang" if told == "sglang" and has_generate else "vllm"
 
 
 def _has_generate(endpoint: Endpoint) -> bool:
@@ -213,7 +232,7 @@ def batch_lines(wanted: Wanted, data: samples.DataSet) -> list[Finding]:
     if wanted.of_prompts > wanted.prompts:
         return [
             Finding(
-                id="areal.size",
+                id=wanted.framework.id("size"),
                 title="batch",
                 status="pass",
                 detail=f"{wanted.prompts} of training's {wanted.of_prompts} prompts, {wanted.group_size} runs each",
@@ -223,7 +242,7 @@ def batch_lines(wanted: Wanted, data: samples.DataSet) -> list[Finding]:
     if len(data) < wanted.prompts:
         return [
             Finding(
-                id="areal.size",
+                id=wanted.framework.id("size"),
                 title="batch",
                 status="warn",
                 detail=f"{len(data)} samples, {wanted.prompts} prompts in a batch: samples are used more than once",
@@ -235,16 +254,18 @@ def batch_lines(wanted: Wanted, data: samples.DataSet) -> list[Finding]:
 
 
 def config_lines(rolled: Rolled) -> list[Finding]:
-    """What AReaL read, and what the check put in its place."""
+    """What the framework read, and what the check put in its place."""
+    framework = rolled.asked.framework
     told = rolled.event("config")
     if told is None:
         return []
     changed = [name for name in told["changed"] if name != "backend"]
-    put = ", ".join(name if "key" in name else f"{name}={told['changed'][name]['is']}" for name in changed)
+    short = {name: name.removeprefix("actor_rollout_ref.") for name in changed}
+    put = ", ".join(name if "key" in name else f"{short[name]}={told['changed'][name]['is']}" for name in changed)
     return [
         Finding(
-            id="areal.config",
-            title="configuration in AReaL",
+            id=framework.id("config"),
+            title=f"configuration in {framework.name}",
             status="pass",
             detail="read as training reads it" + (f"; put in for the check: {put}" if put else ""),
             facts={name: value for name, value in told.items() if name not in ("event", "time")},
@@ -272,7 +293,7 @@ def figures(rolled: Rolled, seed: int | None) -> dict[str, Any]:
 
 
 class _Progress:
-    """Says how far AReaL is."""
+    """Says how far the framework is."""
 
     def __init__(self, asked: Asked, tell: Callable[[str], None]) -> None:
         self._asked, self._tell = asked, tell
@@ -280,18 +301,19 @@ class _Progress:
 
     def __call__(self, rolled: Rolled) -> None:
         passed = time.monotonic() - self._began
+        name = self._asked.framework.name
         if rolled.stall is not None:
             self._tell("nothing moves any more: taking a hang dump")
             return
         progress = rolled.event("progress")
         if rolled.phase != "rollout" or progress is None:
             doing = {
-                "start": "starting AReaL",
-                "import": "importing AReaL",
+                "start": f"starting {name}",
+                "import": f"importing {name}",
                 "config": "reading the configuration",
-                "workers": "AReaL starts its worker",
-                "proxy": "AReaL starts its proxy",
-            }.get(rolled.phase, "AReaL rolls out")
+                "workers": f"{name} starts its workers",
+                "proxy": f"{name} starts what answers its agents",
+            }.get(rolled.phase, f"{name} rolls out")
             self._tell(f"{doing}, {passed:.0f} s")
             return
         counts = ", ".join(
@@ -299,5 +321,6 @@ class _Progress:
         )
         self._tell(
             f"{self._asked.prompts} prompts × {self._asked.group_size}: {counts or 'nothing yet'}; "
-            f"capacity {progress['capacity']}, {len(rolled.engine)} calls to the engine, {passed:.0f} s"
+            f"{'capacity ' + str(progress['capacity']) + ', ' if name == 'AReaL' else ''}"
+            f"{len(rolled.engine)} calls to the engine, {passed:.0f} s"
         )

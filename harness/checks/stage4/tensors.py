@@ -1,16 +1,18 @@
-"""What AReaL's trajectories hold, row by row; pure.
+"""What trajectories hold, row by row; pure. ``verl_tensors`` knows verl's.
 
-A trajectory is what came of one sample: a row for each call of each of its runs (``export_style: individual``), or for
-each run (``concat``). ``input_ids``, ``loss_mask``, ``logprobs``, ``versions`` and ``attention_mask`` are (rows,
+AReaL's trajectory is what came of one sample: a row for each call of each of its runs (``export_style: individual``),
+or for each run (``concat``). ``input_ids``, ``loss_mask``, ``logprobs``, ``versions`` and ``attention_mask`` are (rows,
 tokens), ``rewards`` is (rows,).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.checks.stage4 import verl_tensors
+from harness.checks.stage4.rows import Row
 from harness.openai_api.calls import Call
 
 # What a trainer takes from each trajectory, with the kind of number that it has to be.
@@ -22,51 +24,20 @@ WANTED = {
     "attention_mask": "bool",
     "rewards": "float",
 }
-_KINDS = {
+# What a line shows of them, whichever framework's they are.
+SHOWN = ("input_ids", "logprobs", "rollout_log_probs", "loss_mask", "response_mask", "rewards", "rm_scores")
+KINDS = {
     "int": ("int8", "int16", "int32", "int64", "bool"),
     "float": ("float16", "bfloat16", "float32", "float64"),
     "bool": ("bool", "int8", "int32", "int64"),
 }
 
 
-@dataclass(frozen=True)
-class Row:
-    """One row of a trajectory, without its padding.
-
-    Args:
-        at: trajectory and row, for messages.
-        ids, mask, logprobs, versions: a number for each token; mask is 1 for what the model generated.
-        answer: what the model generated, decoded without special tokens.
-        prompt: what it was asked, decoded.
-    """
-
-    at: tuple[int, int]
-    ids: tuple[int, ...]
-    mask: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    versions: tuple[int, ...]
-    reward: float
-    prompt: str = ""
-    answer: str = ""
-
-    @property
-    def generated(self) -> tuple[int, ...]:
-        """Ids of the tokens that the mask counts as generated."""
-        return tuple(token for token, use in zip(self.ids, self.mask, strict=True) if use)
-
-    @property
-    def asked(self) -> tuple[int, ...]:
-        """Ids up to the first generated one."""
-        return self.ids[: self.mask.index(1)] if 1 in self.mask else self.ids
-
-    @property
-    def name(self) -> str:
-        """For messages."""
-        return f"trajectory {self.at[0]}, row {self.at[1]}"
-
-
 def faults(trajectory: dict[str, Any]) -> Iterator[str]:
     """What is wrong with a trajectory's tensors as such: names, shapes, kinds."""
+    if trajectory.get("form") == "verl":
+        yield from verl_tensors.faults(trajectory)
+        return
     tensors = trajectory["tensors"]
     missing = [name for name in WANTED if name not in tensors]
     if missing:
@@ -76,7 +47,7 @@ def faults(trajectory: dict[str, Any]) -> Iterator[str]:
         if name not in tensors:
             continue
         given = tensors[name]
-        if given["dtype"] not in _KINDS[kind]:
+        if given["dtype"] not in KINDS[kind]:
             yield f"{name} is {given['dtype']}"
         wanted = shape[:1] if name == "rewards" and shape else shape
         if wanted is not None and given["shape"] != wanted:
@@ -88,6 +59,9 @@ def rows_of(trajectories: Sequence[dict[str, Any]]) -> list[Row]:
     found = []
     for number, trajectory in enumerate(trajectories):
         if any(faults(trajectory)):
+            continue
+        if trajectory.get("form") == "verl":
+            found += verl_tensors.rows_of(number, trajectory)
             continue
         rows = trajectory["rows"]
         texts = trajectory.get("texts") or []
@@ -162,9 +136,15 @@ def not_generated(row: Row, generations: Sequence[Generation]) -> str:
     """In which way a row isn't what the server was asked and answered; empty where it is.
 
     A row of one call is that call's ids one after the other. One of several calls has the last call's, and each earlier
-    answer within its prompt.
+    answer within its prompt. verl cuts a row off at ``response_length``.
     """
+    length = len(row.ids)
     ends = [one for one in generations if row.ids == one.prompt + one.answer]
+    ends = ends or [
+        replace(one, answer=one.answer[: length - len(one.prompt)], logprobs=one.logprobs[: length - len(one.prompt)])
+        for one in generations
+        if len(one.prompt) < length and row.ids == (one.prompt + one.answer)[:length]
+    ]
     if not ends:
         return "its tokens are no prompt and answer of any call to the server"
     for one in ends:

@@ -10,16 +10,23 @@ from harness.agent.rewards import Reward
 from harness.agent.source import AgentSource
 from harness.checks.findings import Finding, Place
 from harness.checks.reward_rules import judge_reward
-from harness.checks.stage4 import tensors
+from harness.checks.stage4 import tensors, verl_rules
 from harness.checks.stage4.data import Rolled
-from harness.checks.stage4.reasons import reasons
+from harness.checks.stage4.reasons import reasons_of
+from harness.checks.stage4.rows import Row
+
+
+def _id(rolled: Rolled, subject: str) -> str:
+    return rolled.asked.framework.id(subject)
 
 
 def rewards(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
     """Rewards are of a type that AReaL keeps, and come back as the agent returned them."""
     returned = rolled.returned
     if rolled.asked.kind == "rlvr":
-        yield from _of_function(tensors.rows_of(rolled.trajectories))
+        yield from _of_function(rolled, tensors.rows_of(rolled.trajectories))
+    if rolled.asked.kind == "loop":
+        yield from verl_rules.scored(rolled)
     if not returned:
         return
     given = [Reward.from_dict(note["reward"]) for note in returned]
@@ -29,8 +36,10 @@ def rewards(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
     bad = [one for one in judged if one[0] == "fail"]
     if bad:
         _, detail, consequence, mend = bad[0]
+        if rolled.asked.framework.key != "areal":
+            consequence = rolled.asked.framework.lost
         yield Finding(
-            id="areal.rewards",
+            id=_id(rolled, "rewards"),
             title="rewards",
             status="fail",
             detail=f"{len(bad)} of {len(returned)} runs: {detail}",
@@ -40,10 +49,10 @@ def rewards(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
             facts={"types": dict(kinds)},
         )
         return
-    lost = [reason for reason in reasons(rolled.log) if reason.code == "reward-id"]
+    lost = [reason for reason in reasons_of(rolled.asked.framework, rolled.log) if reason.code == "reward-id"]
     if lost:
         yield Finding(
-            id="areal.rewards",
+            id=_id(rolled, "rewards"),
             title="rewards",
             status="fail",
             detail=lost[0].text,
@@ -58,14 +67,14 @@ def rewards(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
         yield _as_returned(rolled, rows, numbers)
 
 
-def _of_function(rows: list[tensors.Row]) -> Iterator[Finding]:
+def _of_function(rolled: Rolled, rows: list[Row]) -> Iterator[Finding]:
     """Rewards of a reward function; AReaL itself turns what it returns into a number."""
     if not rows:
         return
     got = [row.reward for row in rows]
     bad = [value for value in got if not math.isfinite(value)]
     yield Finding(
-        id="areal.rewards",
+        id=_id(rolled, "rewards"),
         title="rewards",
         status="fail" if bad else "pass",
         detail=f"{len(bad)} of {len(got)} are no finite numbers" if bad else f"{len(got)}; {_spread(got)}",
@@ -80,13 +89,13 @@ def _spread(got: list[float]) -> str:
     return f"mean {sum(got) / len(got):.3f}, from {min(got):g} to {max(got):g}"
 
 
-def _as_returned(rolled: Rolled, rows: list[tensors.Row], given: list[float]) -> Finding:
+def _as_returned(rolled: Rolled, rows: list[Row], given: list[float]) -> Finding:
     got = [row.reward for row in rows]
     spread = _spread(got)
     one_a_run = len(given) == len(rolled.returned) == len(got)
     if one_a_run and Counter(_near(value) for value in given) != Counter(_near(value) for value in got):
         return Finding(
-            id="areal.rewards",
+            id=_id(rolled, "rewards"),
             title="rewards",
             status="fail",
             detail="the trajectories' rewards are not those that the agent returned",
@@ -95,7 +104,7 @@ def _as_returned(rolled: Rolled, rows: list[tensors.Row], given: list[float]) ->
         )
     same = "as the agent returned them" if one_a_run else f"of {len(rolled.returned)} runs on {len(got)} rows"
     return Finding(
-        id="areal.rewards",
+        id=_id(rolled, "rewards"),
         title="rewards",
         status="pass",
         detail=f"{len(got)} {same}; {spread}",
@@ -110,7 +119,7 @@ def shapes(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # n
     wrong = [(number, fault) for number, one in enumerate(rolled.trajectories) for fault in tensors.faults(one)]
     if wrong:
         yield Finding(
-            id="areal.tensors",
+            id=_id(rolled, "tensors"),
             title="tensors",
             status="fail",
             detail=f"trajectory {wrong[0][0]}: {wrong[0][1]}" + (f"; and {len(wrong) - 1} more" if wrong[1:] else ""),
@@ -121,10 +130,11 @@ def shapes(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # n
     rows = tensors.rows_of(rolled.trajectories)
     longest = max((len(row.ids) for row in rows), default=0)
     first = rolled.trajectories[0]["tensors"]
+    shown = [name for name in tensors.SHOWN if name in first]
     detail = f"{len(rows)} rows of up to {longest} tokens; " + ", ".join(
-        f"{name} {first[name]['dtype']}" for name in ("input_ids", "logprobs", "loss_mask", "rewards")
+        f"{name} {first[name]['dtype']}" for name in shown
     )
-    yield Finding(id="areal.tensors", title="tensors", status="pass", detail=detail, facts={"first": first})
+    yield Finding(id=_id(rolled, "tensors"), title="tensors", status="pass", detail=detail, facts={"first": first})
 
 
 def logprobs(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # noqa: ARG001
@@ -138,7 +148,7 @@ def logprobs(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  #
         if bad or not used:
             what = f"that of token {bad[0][0]} is {bad[0][1]}" if bad else "no token of it counts as generated"
             yield Finding(
-                id="areal.logprobs",
+                id=_id(rolled, "logprobs"),
                 title="log-probs",
                 status="fail",
                 detail=f"{row.name}: {what}",
@@ -148,7 +158,10 @@ def logprobs(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  #
             return
     count = sum(sum(row.mask) for row in rows)
     yield Finding(
-        id="areal.logprobs", title="log-probs", status="pass", detail=f"{count} tokens, all finite, none above 0"
+        id=_id(rolled, "logprobs"),
+        title="log-probs",
+        status="pass",
+        detail=f"{count} tokens, all finite, none above 0",
     )
 
 
@@ -163,17 +176,17 @@ def round_trip(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]: 
         row, fault = wrong[0]
         mask = "loss mask" in fault
         yield Finding(
-            id="areal.loss-mask" if mask else "areal.round-trip",
+            id=_id(rolled, "loss-mask" if mask else "round-trip"),
             title="loss mask" if mask else "token by token",
             status="fail",
             detail=f"{row.name}: {fault}" + (f"; so are {len(wrong) - 1} more" if wrong[1:] else ""),
             consequence="The model is trained on other tokens than it generated.",
-            mend="" if mask else "rollout.tokenizer_path: the tokenizer of the model that is served",
+            mend="" if mask else f"{rolled.asked.framework.tokenizer}: the tokenizer of the model that is served",
         )
         return
     count = sum(sum(row.mask) for row in rows)
     yield Finding(
-        id="areal.round-trip",
+        id=_id(rolled, "round-trip"),
         title="token by token",
         status="pass",
         detail=f"{len(rows)} rows are prompt and answer of a call to the server; "
@@ -203,17 +216,17 @@ def tokenizer(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  
     if len(other) * 2 > len(pairs):
         row, text = other[0]
         yield Finding(
-            id="areal.tokenizer",
+            id=_id(rolled, "tokenizer"),
             title="tokenizer",
             status="fail",
             detail=f"{len(other)} of {len(pairs)} answers: the server read “{text.strip()[:60]}”, "
-            f"AReaL's tokenizer “{row.answer.strip()[:60]}”",
+            f"{rolled.asked.framework.name}'s tokenizer “{row.answer.strip()[:60]}”",
             consequence="The agent was given another text than the model wrote, and prompts reach the model as noise.",
-            mend="rollout.tokenizer_path: the tokenizer of the model that is served",
+            mend=f"{rolled.asked.framework.tokenizer}: the tokenizer of the model that is served",
         )
         return
     yield Finding(
-        id="areal.tokenizer",
+        id=_id(rolled, "tokenizer"),
         title="tokenizer",
         status="pass",
         detail=f"reads {len(pairs) - len(other)} of {len(pairs)} answers as the server does",
@@ -232,16 +245,16 @@ def conversation(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]
     kept = len(said) - len(lost)
     if lost:
         yield Finding(
-            id="areal.conversation",
+            id=_id(rolled, "conversation"),
             title="decoded",
             status="fail",
             detail=f"{len(lost)} of {len(said)} answers that the agent got are in no trajectory: “{lost[0][:80]}”",
             consequence="The reward is for a text that isn't trained on.",
-            mend="rollout.tokenizer_path: the tokenizer of the model that is served",
+            mend=f"{rolled.asked.framework.tokenizer}: the tokenizer of the model that is served",
         )
         return
     yield Finding(
-        id="areal.conversation",
+        id=_id(rolled, "conversation"),
         title="decoded",
         status="pass",
         detail=f"all {kept} answers that the agent got stand in the trajectories",
@@ -251,14 +264,14 @@ def conversation(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]
 def versions(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # noqa: ARG001
     """Each generated token carries the version of the weights that made it; nothing was trained here, so 0."""
     rows = tensors.rows_of(rolled.trajectories)
-    if not rows:
+    if not rows or not all(row.versions for row in rows):
         return
     for row in rows:
         used = {version for version, use in zip(row.versions, row.mask, strict=True) if use}
         rest = {version for version, use in zip(row.versions, row.mask, strict=True) if not use}
         if used - {0} or rest - {-1, 0}:
             yield Finding(
-                id="areal.versions",
+                id=_id(rolled, "versions"),
                 title="versions",
                 status="fail",
                 detail=f"{row.name}: generated tokens have {sorted(used)}, others {sorted(rest)}",
@@ -266,7 +279,7 @@ def versions(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  #
             )
             return
     yield Finding(
-        id="areal.versions",
+        id=_id(rolled, "versions"),
         title="versions",
         status="pass",
         detail="0 for all generated tokens, as before any training",
@@ -280,16 +293,16 @@ def template(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  #
         return
     if not event["there"]:
         yield Finding(
-            id="areal.template",
+            id=_id(rolled, "template"),
             title="chat template",
             status="warn",
             detail="the tokenizer has none",
             consequence="A chat can't be turned into tokens.",
-            mend="rollout.tokenizer_path: an instruction-tuned model's tokenizer",
+            mend=f"{rolled.asked.framework.tokenizer}: an instruction-tuned model's tokenizer",
         )
     elif event["prompt_kept"] and event["answer_kept"]:
         yield Finding(
-            id="areal.template",
+            id=_id(rolled, "template"),
             title="chat template",
             status="pass",
             detail="append-only: later turns leave the tokens of earlier ones as they are",
@@ -297,12 +310,12 @@ def template(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  #
     else:
         changed = "the prompt" if not event["prompt_kept"] else "an answer"
         yield Finding(
-            id="areal.template",
+            id=_id(rolled, "template"),
             title="chat template",
             status="warn",
             detail=f"not append-only: a later turn changes the tokens of {changed} before it",
-            consequence="With export_style concat a run of several turns is trained on tokens that nobody generated.",
-            mend="rollout.agent.export_style: individual, or chat_template_type: concat",
+            consequence=rolled.asked.framework.rewritten,
+            mend=rolled.asked.framework.for_rewritten,
             facts={"first": event["first"], "later": event["later"]},
         )
 

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.agent.source import AgentSource, locate_function
 from harness.checks import train_config
 from harness.checks.lint import areal_rules
 from harness.checks.lint.config import Config, read
-from harness.checks.stage4 import support
+from harness.checks.stage4 import support, verl_wanted
+from harness.checks.stage4.frameworks import AREAL, VERL, Framework
 from harness.errors import BadConfig, BadSetting, LibraryMissing
 from harness.settings import Settings
 
@@ -39,7 +40,9 @@ class Wanted:
         prompts, group_size: size of the batch.
         of_prompts: the training's own number of prompts.
         settings: what takes the place of values of the section ``rollout``.
-        reward: a reward function for AReaL's RLVRWorkflow; None checks the agent.
+        reward: a reward function for AReaL's RLVRWorkflow or verl's own agent loop; None checks the agent.
+        framework: whose configuration it is.
+        own_loop: verl's own agent loop runs, not the agent.
         patience: seconds without movement that are too many.
         debugged: the worker starts under a debugger and waits for a client.
     """
@@ -54,6 +57,15 @@ class Wanted:
     patience: float = 120.0
     start_seconds: float = START_SECONDS
     debugged: bool = False
+    framework: Framework = AREAL
+    own_loop: bool = False
+
+    @property
+    def kind(self) -> Literal["agent", "rlvr", "loop"]:
+        """What is run."""
+        if self.framework.key == "verl":
+            return "loop" if self.own_loop else "agent"
+        return "agent" if self.reward is None else "rlvr"
 
     @property
     def scheduler(self) -> str | None:
@@ -70,8 +82,8 @@ def wanted(settings: Settings, folders: Sequence[Path]) -> Wanted:
     """Put settings and configuration together.
 
     Raises:
-        BadConfig: ``CONFIG`` names none, or one that AReaL could not roll out with.
-        LibraryMissing: there is no AReaL.
+        BadConfig: ``CONFIG`` names none, or one that its framework could not roll out with.
+        LibraryMissing: the framework isn't there.
     """
     if not settings.config:
         raise BadSetting(
@@ -79,13 +91,13 @@ def wanted(settings: Settings, folders: Sequence[Path]) -> Wanted:
         )
     if settings.replay is not None:
         raise BadSetting(
-            "stage 4 asks AReaL and a server, and REPLAY does without both",
+            "stage 4 asks a framework and a server, and REPLAY does without both",
             mend=f"make check STAGE=3 REPLAY={settings.replay}   # replays what stage 4 recorded",
         )
     path = train_config.find(settings.config, folders)
     config = read(path)
-    if config.framework != "areal":
-        raise BadConfig(f"CONFIG={settings.config} is verl's, and stage 4 rolls out with AReaL")
+    if config.framework == "verl":
+        return _of_verl(config, settings, folders)
     if not config.section("rollout"):
         raise BadConfig(f"CONFIG={settings.config} has no section rollout: there is nothing to roll out with")
     if not support.known_scheduler(config.get("scheduler.type").text):
@@ -95,20 +107,13 @@ def wanted(settings: Settings, folders: Sequence[Path]) -> Wanted:
             f"{config.get('scheduler.type').text!r}",
             mend=f"scheduler.type: one of {known}",
         )
-    sizes = train_config.read(path)
-
-    def number(name: str, read: int | None, default: int) -> int:
-        given: int = getattr(settings, name)
-        return given if settings.origin(name) != "default" else read or default
-
-    of_prompts = number("global_bs", sizes.global_bs, MOST_PROMPTS)
-    prompts = of_prompts if settings.origin("global_bs") != "default" else min(of_prompts, MOST_PROMPTS)
+    prompts, of_prompts, group_size = _sizes(config, settings)
     debugged = settings.pause
     return Wanted(
         config=config,
-        python=_interpreter(settings),
+        python=_interpreter(settings, AREAL),
         prompts=prompts,
-        group_size=number("group_size", sizes.group_size, 1),
+        group_size=group_size,
         of_prompts=of_prompts,
         settings=_put_in(config, settings, debugged),
         reward=locate_function(settings.reward, folders) if settings.reward else None,
@@ -118,25 +123,60 @@ def wanted(settings: Settings, folders: Sequence[Path]) -> Wanted:
     )
 
 
-def _interpreter(settings: Settings) -> str:
-    """An interpreter that has AReaL: the one that was named, or this one.
+def _of_verl(config: Config, settings: Settings, folders: Sequence[Path]) -> Wanted:
+    prompts, of_prompts, group_size = _sizes(config, settings)
+    reward = locate_function(settings.reward, folders) if settings.reward else None
+    agent_is_named = settings.origin("agent") != "default"
+    return Wanted(
+        config=config,
+        python=_interpreter(settings, VERL),
+        prompts=prompts,
+        group_size=group_size,
+        of_prompts=of_prompts,
+        settings=verl_wanted.put_in(config, reward, group_size, folders, os.environ.get(MODEL_FOLDER)),
+        reward=reward,
+        patience=settings.timeout,
+        start_seconds=max(START_SECONDS, settings.timeout),
+        debugged=settings.pause,
+        framework=VERL,
+        own_loop=reward is not None or (not agent_is_named and verl_wanted.names_own_loop(config)),
+    )
+
+
+def _sizes(config: Config, settings: Settings) -> tuple[int, int, int]:
+    """Prompts that are rolled out, prompts of a training's batch, runs of each."""
+    sizes = train_config.read(config.path)
+
+    def number(name: str, read: int | None, default: int) -> int:
+        given: int = getattr(settings, name)
+        return given if settings.origin(name) != "default" else read or default
+
+    of_prompts = number("global_bs", sizes.global_bs, MOST_PROMPTS)
+    prompts = of_prompts if settings.origin("global_bs") != "default" else min(of_prompts, MOST_PROMPTS)
+    return prompts, of_prompts, number("group_size", sizes.group_size, 1)
+
+
+def _interpreter(settings: Settings, framework: Framework) -> str:
+    """An interpreter that has the framework: the one that was named, or this one.
 
     Raises:
         LibraryMissing: neither has it.
     """
-    if settings.areal_python is not None:
-        python = settings.areal_python.expanduser()
+    name = f"{framework.key}_python"
+    named: Path | None = getattr(settings, name)
+    if named is not None:
+        python = named.expanduser()
         if not os.access(python, os.X_OK):
-            raise BadSetting(f"AREAL_PYTHON={settings.areal_python} is no program that can be started")
+            raise BadSetting(f"{name.upper()}={named} is no program that can be started")
         return str(python)
-    # By what is installed: a folder of that name beside the agent is no AReaL.
+    # By what is installed: a folder of that name beside the agent is not the framework.
     with contextlib.suppress(metadata.PackageNotFoundError):
-        metadata.version("areal")
+        metadata.version(framework.key)
         return sys.executable
     raise LibraryMissing(
-        "stage 4 needs AReaL, and this Python doesn't have it",
+        f"stage 4 needs {framework.name}, and this Python doesn't have it",
         consequence="The stages before it don't.",
-        mend="make check STAGE=4   # in the stack, in an image that has it; or AREAL_PYTHON=PYTHON that has it",
+        mend=f"make check STAGE=4   # in the stack, in an image that has it; or {name.upper()}=PYTHON that has it",
     )
 
 

@@ -7,7 +7,7 @@
 
 How one stands on another::
 
-    base (registry or bootstrap)  ->  llamacpp | vllm | areal
+    base (registry or bootstrap)  ->  llamacpp | vllm | areal | verl
     an engine project's own       ->  gpu-engine
     base, or FRAMEWORK=           ->  node  ->  user, where there is something to install  ->  dev
 
@@ -41,8 +41,8 @@ __all__ = [
     "Images",
     "Removed",
     "all_images",
-    "ensure_areal_image",
     "ensure_base_image",
+    "ensure_framework_image",
     "ensure_images",
     "find_images",
     "fingerprint",
@@ -266,10 +266,15 @@ def ensure_base_image(client: Any, settings: Settings) -> BuiltImage:
     return _Builder(client, settings, load_catalogue()).base()
 
 
-def ensure_areal_image(client: Any, settings: Settings) -> BuiltImage:
-    """Find or make the image with AReaL's virtual environment; see :func:`ensure_images` for what may go wrong."""
+def ensure_framework_image(client: Any, settings: Settings, framework: str) -> BuiltImage:
+    """Find or make the image with a framework's virtual environment; see :func:`ensure_images` for what may go wrong.
+
+    Args:
+        framework: ``areal`` or ``verl``.
+    """
     builder = _Builder(client, settings, load_catalogue())
-    return builder.catalogued("areal", builder.base(), "AReaL for stage 4 (once; some minutes)")
+    name = {"areal": "AReaL", "verl": "verl"}[framework]
+    return builder.catalogued(framework, builder.base(), f"{name} for stage 4 (once; some minutes)")
 
 
 def image_references(client: Any, settings: Settings) -> list[str]:

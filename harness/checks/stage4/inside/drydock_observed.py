@@ -14,11 +14,13 @@ import importlib.util
 import json
 import os
 import sys
+import threading
 import time
 import traceback
 from typing import Any
 
 MARK = "drydock_index"
+_loading = threading.Lock()
 
 
 class Agent:
@@ -97,14 +99,15 @@ def _from_file(name: str, file: str | None, search: list[str]) -> Any:
 
 def _describe(file: str, reward: Any) -> dict[str, Any]:
     """What a reward is, by the same words as in the other stages; their module needs nothing but Python."""
-    module = sys.modules.get("drydock_rewards")
-    if module is None:
-        spec = importlib.util.spec_from_file_location("drydock_rewards", file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["drydock_rewards"] = module
-        spec.loader.exec_module(module)
+    with _loading:  # reward functions run in threads
+        module = sys.modules.get("drydock_rewards")
+        if module is None:
+            spec = importlib.util.spec_from_file_location("drydock_rewards", file)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules["drydock_rewards"] = module
+            spec.loader.exec_module(module)
     described: dict[str, Any] = module.describe(reward).as_dict()
     return described
 

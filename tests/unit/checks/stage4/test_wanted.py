@@ -63,7 +63,6 @@ def test_break_starts_the_worker_under_a_debugger_and_gives_it_time(tmp_path: Pa
     [
         ("gconfig: {n_samples: 2}\nallocation_mode: sglang:d1\n", BadConfig, "has no section rollout"),
         ("a: 1\n", BadConfig, "neither AReaL's nor verl's"),
-        ("actor_rollout_ref: {rollout: {n: 2}}\n", BadConfig, "is verl's"),
         (CONFIG.replace("local", "kubernetes"), BadConfig, "no scheduler 'kubernetes'"),
     ],
 )

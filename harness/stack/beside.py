@@ -1,10 +1,10 @@
-"""The container of stage 4: like ``dev``, with AReaL beside it; there for one check.
+"""The container of stage 4: like ``dev``, with AReaL or verl beside it; there for one check.
 
 It is made from ``dev``'s own image and shares its network, its processes' numbers and its folders, so an agent finds
-all that it finds in ``dev``, and `attach` and `hang-dump` reach AReaL's workers. AReaL itself is a virtual environment
-in a volume, which is filled once from an image that holds nothing else: a change of the harness or of the user's
-project costs nothing, and two gigabytes aren't copied for each. When the check has ended the container is removed, and
-with it whatever AReaL has left behind.
+all that it finds in ``dev``, and `attach` and `hang-dump` reach the framework's workers. The framework is a virtual
+environment in a volume, which is filled once from an image that holds nothing else: a change of the harness or of the
+user's project costs nothing, and two gigabytes aren't copied for each. When the check has ended the container is
+removed, and with it whatever the framework has left behind.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from typing import Any
 from harness import console, docker_engine
 from harness.docker_engine import FOR_PROJECT_LABEL, PROJECT_LABEL, ROLE_LABEL, Container
 from harness.settings import Settings
-from harness.stack.images import ensure_areal_image
+from harness.stack.images import ensure_framework_image
 
 ROLE = "stage4"
-FOLDER = "/opt/areal"
-PYTHON = f"{FOLDER}/bin/python"
 MODEL_FOLDER = "DRYDOCK_MODEL_FOLDER"
-# AReaL puts tensors of a batch there, and its workers talk through it.
+# Frameworks put tensors of a batch there, Ray its objects, and workers talk through it.
 _SHM = "2g"
 
 
@@ -42,27 +40,27 @@ class Model:
     path: str
 
 
-def has_areal(client: Any, dev: Container) -> bool:
-    """Whether ``dev``'s own Python has AReaL, as a framework's image has."""
-    # By what is installed: a folder of that name in the workspace is no AReaL.
-    find = "import importlib.metadata; importlib.metadata.version('areal')"
+def has(client: Any, dev: Container, framework: str) -> bool:
+    """Whether ``dev``'s own Python has the framework (``areal``, ``verl``), as its image has."""
+    # By what is installed: a folder of that name in the workspace is not the framework.
+    find = f"import importlib.metadata; importlib.metadata.version({framework!r})"
     code: int = client.containers.get(dev.id).exec_run(["/opt/venv/bin/python", "-I", "-c", find]).exit_code
     return code == 0
 
 
 @contextlib.contextmanager
-def beside_dev(client: Any, settings: Settings, dev: Container) -> Iterator[Container]:
+def beside_dev(client: Any, settings: Settings, dev: Container, framework: str) -> Iterator[Container]:
     """A running container of stage 4; removed afterwards, whatever happened.
 
     Raises:
-        BuildFailed, BaseUnavailable, NoSpace: AReaL's image can't be made.
+        BuildFailed, BaseUnavailable, NoSpace: the framework's image can't be made.
     """
     remove_left(client, settings.project)
-    volume = _volume(client, settings)
+    volume, folder = _volume(client, settings, framework), f"/opt/{framework}"
     like = client.containers.get(dev.id)
     model = _model(client, settings)
-    mounts = {volume: {"bind": FOLDER, "mode": "ro"}}
-    more = {"AREAL_PYTHON": PYTHON}
+    mounts = {volume: {"bind": folder, "mode": "ro"}}
+    more = {f"{framework.upper()}_PYTHON": f"{folder}/bin/python"}
     if model is not None:
         mounts[model.source] = {"bind": model.target, "mode": "ro"}
         more[MODEL_FOLDER] = model.path
@@ -99,13 +97,13 @@ def remove_left(client: Any, project: str) -> None:
             one.remove(force=True)
 
 
-def _volume(client: Any, settings: Settings) -> str:
-    """The volume with AReaL's virtual environment, filled from its image where it isn't there yet."""
-    image = ensure_areal_image(client, settings)
-    name = f"{settings.project}_areal-{image.reference.rpartition(':')[2]}"
-    labels = {PROJECT_LABEL: settings.project, "dev.drydock.areal": "filling"}
+def _volume(client: Any, settings: Settings, framework: str) -> str:
+    """The volume with the framework's virtual environment, filled from its image where it isn't there yet."""
+    image = ensure_framework_image(client, settings, framework)
+    name = f"{settings.project}_{framework}-{image.reference.rpartition(':')[2]}"
+    labels = {PROJECT_LABEL: settings.project, f"dev.drydock.{framework}": "filling"}
     for volume in client.volumes.list(filters={"label": f"{PROJECT_LABEL}={settings.project}"}):
-        if volume.name.startswith(f"{settings.project}_areal-") and volume.name not in (name, f"{name}-whole"):
+        if volume.name.startswith(f"{settings.project}_{framework}-") and volume.name not in (name, f"{name}-whole"):
             with contextlib.suppress(Exception):  # a check that runs now still has it
                 volume.remove()
     # The engine fills an empty volume from the image; one whose filling was cut off must not be taken for whole, so a
@@ -115,12 +113,12 @@ def _volume(client: Any, settings: Settings) -> str:
         return name
     if name in there:
         client.volumes.get(name).remove()
-    with console.step("AReaL's volume"):
+    with console.step(f"the volume with {framework}"):
         client.volumes.create(name, labels=labels)
         filled = client.containers.create(
             image.reference,
             command=["true"],
-            volumes={name: {"bind": FOLDER, "mode": "rw"}},
+            volumes={name: {"bind": f"/opt/{framework}", "mode": "rw"}},
             labels={ROLE_LABEL: ROLE, FOR_PROJECT_LABEL: settings.project},
             network_mode="none",
         )
