@@ -56,6 +56,13 @@ def connect(timeout: int = REQUEST_SECONDS) -> docker.DockerClient:
         client.ping()
     except docker.errors.DockerException as error:
         raise unreachable(error) from None
+    except ValueError as error:
+        # A login that isn't base64, or an address that is none; the SDK reads that file although we need no login.
+        file = Path(os.environ.get("DOCKER_CONFIG", "~/.docker")) / "config.json"
+        raise DockerUnreachable(
+            f"{file} or DOCKER_HOST can't be used: {error}.",
+            mend=f"python3 -m json.tool {file}   # then mend or remove what is wrong there, or docker logout SERVER",
+        ) from None
     return client
 
 

@@ -54,7 +54,7 @@ def _look(context: Context, whole: float) -> Report:
     outcomes = run(checks, context, whole)
     if not context.settings.json_output:
         outcomes = show_as_they_come(outcomes, TITLES)
-    report = Report(tuple(outcomes), time.monotonic() - started)
+    report = Report(tuple(outcomes), time.monotonic() - started, whole)
     if not context.settings.json_output:
         show_summary(report)
     return report

@@ -63,8 +63,9 @@ def command(**flags: Any) -> int:
 
 def _doctor(context: Context) -> dict[str, Any]:
     started = time.monotonic()
-    outcomes = tuple(run(select(""), context, time_left(age=0.0)))
-    return Report(outcomes, time.monotonic() - started).as_dict()
+    whole = time_left(age=0.0)
+    outcomes = tuple(run(select(""), context, whole))
+    return Report(outcomes, time.monotonic() - started, whole).as_dict()
 
 
 def _clean(context: Context, gathered: list[sources.Gathered]) -> tuple[list[Entry], list[LeftOut]]:

@@ -12,10 +12,16 @@ from harness.doctor.running import Outcome
 
 @dataclass(frozen=True)
 class Report:
-    """All outcomes of one run."""
+    """All outcomes of one run.
+
+    Attributes:
+        seconds: how long it took.
+        limit: seconds that checks were given; a busy machine gets more.
+    """
 
     outcomes: tuple[Outcome, ...]
     seconds: float
+    limit: float = 0.0
 
     @property
     def findings(self) -> list[Finding]:
@@ -47,6 +53,7 @@ class Report:
             "fine": self.fine,
             "counts": self.counts(),
             "seconds": round(self.seconds, 2),
+            "limit": round(self.limit, 2),
             "findings": [
                 {
                     "topic": outcome.check.topic,

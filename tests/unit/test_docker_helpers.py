@@ -1,15 +1,17 @@
-"""Helpers of ours that nobody will ever start are removed, and no others."""
+"""Helpers of ours that nobody will ever start are removed, and no others; a client whose configuration is broken."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import docker.errors
 import pytest
 
-from harness.docker_engine import SECONDS_TO_START, remove_never_started
+from harness.docker_engine import SECONDS_TO_START, connect, remove_never_started
+from harness.errors import DockerUnreachable
 
 LONG_AGO = SECONDS_TO_START + 5
 
@@ -53,3 +55,11 @@ def test_one_that_went_meanwhile_costs_the_others_nothing() -> None:
     engine = Engine({"gone": LONG_AGO, "old": LONG_AGO}, gone=frozenset({"gone"}))
     remove_never_started(engine, "probe")  # type: ignore[arg-type]
     assert engine.removed == ["old"]
+
+
+def test_a_broken_login_in_dockers_configuration_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text('{"auths": {"r.example.com": {"auth": "no-base64!"}}}')
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    with pytest.raises(DockerUnreachable, match="can't be used") as caught:
+        connect()
+    assert str(tmp_path / "config.json") in caught.value.what

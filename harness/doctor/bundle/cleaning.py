@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -103,8 +104,17 @@ def known_secrets(environ: Mapping[str, str], clones: Iterable[Path], given: Ite
     ]
     found += [text for path in files if (text := _read(path))]
     found += re.findall(r"\bpassword\s+(\S+)", _read(home / ".netrc"))
-    found += re.findall(r'"(?:auth|identitytoken|registrytoken)"\s*:\s*"([^"]+)"', _read(home / ".docker/config.json"))
+    logins = re.findall(r'"(?:auth|identitytoken|registrytoken)"\s*:\s*"([^"]+)"', _read(home / ".docker/config.json"))
+    found += [*logins, *map(_password, logins)]
     return [value.strip() for value in found if value.strip() not in ("", "none")]
+
+
+def _password(login: str) -> str:
+    """The password in a login of Docker's, which is base64 of ``user:password``; "" in anything else."""
+    try:
+        return base64.b64decode(login, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _files(folder: Path) -> list[Path]:

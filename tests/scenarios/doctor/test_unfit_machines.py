@@ -67,7 +67,9 @@ def test_an_engine_and_a_driver_that_hang_delay_nobody_and_leave_nothing_behind(
     with engine_that_never_answers(tmp_path) as address:
         ended = stack.run("doctor", "--json", DOCKER_HOST=address, PATH=f"{tmp_path}:{os.environ['PATH']}")
     document = ended.json()
-    assert document["seconds"] <= 5
+    # A machine that is busy gives more, and says so.
+    assert document["seconds"] <= max(5.0, document["limit"] + 1)
+    assert document["limit"] <= 20
     (engine,) = findings(document, "docker.engine")
     # On a very busy machine the whole run's limit may come before the engine's own.
     if engine["sign"] == "bad":

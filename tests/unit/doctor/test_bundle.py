@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import tarfile
@@ -16,6 +17,7 @@ from harness.doctor.bundle.packing import Entry, archive, plain, write
 from harness.doctor.bundle.sources import summary
 from harness.errors import ReportExists, ReportNotWritable
 
+LOGIN = base64.b64encode(b"me:canary-docker").decode()
 CANARY = "canary-0123456789abcdef"
 
 
@@ -128,11 +130,12 @@ def test_secrets_are_known_from_everywhere_that_has_them(tmp_path: Path) -> None
     put(".cache/huggingface/token", "canary-hub-token")
     put(".ray/auth_token", "canary-ray-home")
     put(".netrc", "machine x login me password canary-netrc\n")
-    put(".docker/config.json", '{"auths": {"x": {"auth": "canary-docker"}}}')
+    put(".docker/config.json", json.dumps({"auths": {"x": {"auth": LOGIN}}}))
     environ = {"HOME": str(tmp_path), "WANDB_API_KEY": "canary-wandb", "MY_TOKEN": "canary-mine", "PATH": "/bin"}
     found = known_secrets(environ, [tmp_path / "clone"], ["canary-given", None])
     wanted = ["api-key", "ray-token", "hub-token", "ray-home", "netrc", "docker", "wandb", "mine", "given"]
     assert {f"canary-{name}" for name in wanted} <= set(found)
+    assert LOGIN in found
     assert "/bin" not in found
 
 
