@@ -2,7 +2,8 @@
 
 ``out`` is for answers, ``err`` for everything that only accompanies them, so that ``--json`` leaves standard
 output clean. Without a terminal all output is plain lines: no colour, no moving parts. ``NO_COLOR`` is honoured by
-rich itself.
+rich itself. Whatever is printed here is made harmless first: names, messages and values come from agents, servers and
+dumps, and a terminal obeys what it is sent.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as _no_markup
 from rich.status import Status
 from rich.table import Table
 from rich.theme import Theme
 
 from harness.errors import DrydockError
+from harness.printable import HARMFUL, printable_lines
 
 OK, BAD, WARN, NOTE, MEND = "✓", "✗", "⚠", "·", "→"
 
@@ -32,48 +34,53 @@ out = Console(theme=_theme, highlight=False, soft_wrap=True)
 err = Console(theme=_theme, highlight=False, soft_wrap=True, stderr=True)
 
 
+def _safe(text: str) -> str:
+    """Text for rich's markup in which nothing is markup, and nothing moves the cursor: much of it is foreign."""
+    return _no_markup(printable_lines(text))
+
+
 def line(text: str = "") -> None:
     """Print one plain line of an answer; the text is never read as markup."""
-    out.print(text, markup=False)
+    out.print(printable_lines(text), markup=False)
 
 
 def heading(text: str) -> None:
     """Print a line that opens a topic."""
-    out.print(f"[head]{escape(text)}[/head]")
+    out.print(f"[head]{_safe(text)}[/head]")
 
 
 def ok(text: str) -> None:
     """Print a line for something that is as it should be."""
-    out.print(f"[ok]{OK}[/ok] {escape(text)}")
+    out.print(f"[ok]{OK}[/ok] {_safe(text)}")
 
 
 def bad(text: str, mend_with: str = "") -> None:
     """Print a line for something that is wrong, and the command that mends it."""
-    out.print(f"[bad]{BAD}[/bad] {escape(text)}")
+    out.print(f"[bad]{BAD}[/bad] {_safe(text)}")
     if mend_with:
         mend(mend_with)
 
 
 def warn(text: str, mend_with: str = "") -> None:
     """Print a line for something that may bite later."""
-    out.print(f"[warn]{WARN}[/warn] {escape(text)}")
+    out.print(f"[warn]{WARN}[/warn] {_safe(text)}")
     if mend_with:
         mend(mend_with)
 
 
 def note(text: str) -> None:
     """Print a line that is neither good nor bad."""
-    out.print(f"[note]{NOTE}[/note] {escape(text)}")
+    out.print(f"[note]{NOTE}[/note] {_safe(text)}")
 
 
 def aside(text: str) -> None:
     """Print a note on standard error: what goes on meanwhile, and is no result."""
-    err.print(f"[note]{NOTE}[/note] {escape(text)}")
+    err.print(f"[note]{NOTE}[/note] {_safe(text)}")
 
 
 def mend(command: str) -> None:
     """Print the command that mends what the line above says."""
-    out.print(f"  [mend]{MEND} {escape(as_typed(command))}[/mend]")
+    out.print(f"  [mend]{MEND} {_safe(as_typed(command))}[/mend]")
 
 
 def as_typed(command: str) -> str:
@@ -86,11 +93,11 @@ def as_typed(command: str) -> str:
 
 def table(columns: list[str], rows: list[list[str]], title: str = "") -> None:
     """Print rows under column names; cells are plain text."""
-    grid = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    grid = Table(title=_safe(title) or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        grid.add_column(column, overflow="fold")
+        grid.add_column(_safe(column), overflow="fold")
     for row in rows:
-        grid.add_row(*[escape(cell) for cell in row])
+        grid.add_row(*[_safe(cell) for cell in row])
     out.print(grid, soft_wrap=False)
 
 
@@ -98,12 +105,16 @@ def facts(rows: list[list[str]]) -> None:
     """Print names and values, a line each; never wrapped, for people copy paths and addresses out of it."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
-        out.print(f"{escape(name):<{width}}  {escape(value)}")
+        out.print(f"{_safe(name):<{width}}  {_safe(value)}")
 
 
 def emit_json(value: Any) -> None:
     """Write one JSON document to standard output; nothing else may be printed there."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    # What JSON itself lets through: terminals obey 8-bit control characters as well, and halves can't be encoded.
+    sys.stdout.write(
+        "\n".join(HARMFUL.sub(lambda one: f"\\u{ord(one[0]):04x}", row) for row in text.split("\n")) + "\n"
+    )
     sys.stdout.flush()
 
 
@@ -122,7 +133,7 @@ class Step:
     def update(self, detail: str) -> None:
         """Show how far the work is; on a terminal only, for it replaces the line before."""
         if self._status is not None:
-            self._status.update(f"{escape(self.text)} [note]{escape(detail[:160])}[/note]")
+            self._status.update(f"{_safe(self.text)} [note]{_safe(detail[:160])}[/note]")
 
 
 @contextmanager
@@ -133,7 +144,7 @@ def step(text: str, *, quiet_below: float = 0.0) -> Iterator[Step]:
         quiet_below: seconds; success in less is not worth a line (the thing was there already).
     """
     started = time.monotonic()
-    status = out.status(escape(text)) if out.is_terminal else None
+    status = out.status(_safe(text)) if out.is_terminal else None
     current = Step(text, status)
     if status is not None:
         status.start()
@@ -146,7 +157,7 @@ def step(text: str, *, quiet_below: float = 0.0) -> Iterator[Step]:
             status.stop()
         seconds = time.monotonic() - started
         if sign == BAD or seconds >= quiet_below:
-            out.print(f"[{style}]{sign}[/{style}] {escape(current.text)} [note]{seconds:.1f} s[/note]")
+            out.print(f"[{style}]{sign}[/{style}] {_safe(current.text)} [note]{seconds:.1f} s[/note]")
 
 
 def show_error(error: DrydockError) -> None:
@@ -155,9 +166,9 @@ def show_error(error: DrydockError) -> None:
     if logs:
         err.print("[note]last lines of its log:[/note]")
         for text in logs.rstrip().splitlines():
-            err.print(f"  {text}", markup=False)
-    err.print(f"[bad]{BAD}[/bad] {escape(error.what)}")
+            err.print(f"  {printable_lines(text)}", markup=False)
+    err.print(f"[bad]{BAD}[/bad] {_safe(error.what)}")
     if error.consequence:
-        err.print(f"  {escape(error.consequence)}")
+        err.print(f"  {_safe(error.consequence)}")
     for text in error.mend.splitlines():
-        err.print(f"  [mend]{MEND} {escape(as_typed(text))}[/mend]")
+        err.print(f"  [mend]{MEND} {_safe(as_typed(text))}[/mend]")

@@ -52,6 +52,7 @@
     * StackDown                a verb needs the stack, and it isn't up
     * ServiceFailed            a container crashed or never became healthy
     * ComposeFailed            docker compose itself gave up
+    * CheckEnded               a check in `dev` was killed or stopped; agents can do that to it
   * LockUnreadable             docker/images.lock isn't what `make lock` writes
   * ImageMoved                 a registry's tag leads to another image than the lock says
   * NoSuchRun                  a folder holds no run of a command, or its record can't be read
@@ -446,6 +447,16 @@ class ComposeFailed(StackError):
     def __init__(self, what: str, *, consequence: str = "", mend: str = "", logs: str = "") -> None:
         super().__init__(what, consequence=consequence, mend=mend)
         self.logs = logs
+
+
+class CheckEnded(StackError):
+    """A check in ``dev`` was killed, or stopped and then ended by us."""
+
+    consequence = (
+        "It leaves no report. An agent can do that to what watches it, since both run as one user in `dev`; "
+        "and so does the kernel where memory runs out."
+    )
+    mend = "make up   # heals `dev`, if more of it was hit\nmake status   # says what dev may take (MEMORY_LIMIT=)"
 
 
 class LockUnreadable(DrydockError):

@@ -28,7 +28,12 @@ def write_whole(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        fresh.write_text(text, encoding="utf-8")
+        # Others may write into the folder too, as containers do into `runs/`: a link of theirs under this name would
+        # lead the text into any file of this user's.
+        fresh.unlink(missing_ok=True)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
         fresh.replace(path)
     except OSError:
         fresh.unlink(missing_ok=True)

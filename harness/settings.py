@@ -69,6 +69,11 @@ class Settings(BaseModel):
     node_network: str = Field(
         "host", description="`worker`: the node's network: host, or container:NAME for that container's own"
     )
+    memory_limit: str = Field(
+        "", description="memory of `dev` and each Ray node: 12g or none; default: leaves room for machine and server"
+    )
+    pids_limit: int = Field(0, ge=0, description="processes and threads of each of them; 0: 8192, more on many cores")
+    cpu_limit: float = Field(0, ge=0, description="cores of each of them; 0: all, with half the server's weight")
 
     debug: str = Field(
         "", description="what training containers tell: nccl, detail, recorder, sync, asyncio, faulthandler, patient"

@@ -13,9 +13,9 @@ from harness.errors import DrydockError
 from harness.hang.decide import diagnose
 from harness.hang.page import NAME, build
 from harness.hang.page.write import environment_of, keep_diagnosis, now
-from harness.hang.printable import printable_all
 from harness.hang.readers import read
 from harness.hang.show import show
+from harness.printable import printable_all
 from harness.runs import Redactor, shown
 from harness.runs.environment import secrets_of
 from harness.settings import load_settings

@@ -12,7 +12,6 @@ from harness.cli.options import as_typed_here, json_option, setting_option
 from harness.errors import UsageError
 from harness.hang.collect import collect
 from harness.hang.decide import diagnose
-from harness.hang.printable import printable_all
 from harness.hang.show import show
 from harness.hang.ways import here
 from harness.hang.zoo import judge
@@ -20,6 +19,7 @@ from harness.hang.zoo.interpreter import python_with
 from harness.hang.zoo.program import APART, Program, programs
 from harness.hang.zoo.run import running
 from harness.places import home
+from harness.printable import printable_all
 from harness.processes.sampling.model import SampleRequest
 from harness.settings import load_settings
 

@@ -62,8 +62,8 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     _refuse_empty(collected, settings)
 
     from harness.hang.decide import diagnose
-    from harness.hang.printable import printable_all
     from harness.hang.show import show
+    from harness.printable import printable_all
 
     verdict = diagnose(collected.dump)
     verdict.next = [as_typed_here(step) for step in verdict.next]
@@ -102,7 +102,8 @@ def _load_the_rest(ways: Sequence[Way]) -> None:
     for way in ways:
         if isinstance(way, Here):
             way.wait_busy(1.0)  # finding the processes comes first, and both want the interpreter
-    from harness.hang import collect, decide, printable, show  # noqa: F401
+    from harness import printable  # noqa: F401
+    from harness.hang import collect, decide, show  # noqa: F401
 
     decide.load_tables()
 
@@ -146,7 +147,7 @@ def _refuse_empty(collected: Collected, settings: Settings) -> None:
 
 def _say_what(collected: Collected) -> None:
     if collected.left_out:
-        from harness.hang.printable import printable
+        from harness.printable import printable
 
         names = ", ".join(dict.fromkeys(printable(command, 60) for command in collected.left_out[:4]))
         console.note(f"{len(collected.left_out)} other Python processes were left out (--everything, MATCH=): {names}")

@@ -6,8 +6,8 @@ from typing import Any
 
 from harness import console
 from harness.hang.grouping import names
-from harness.hang.printable import printable
 from harness.hang.verdict import GroupRow, Verdict
+from harness.printable import printable
 
 _FEW_GROUPS, _FEW_FRAMES, _FEW_PROCESSES, _FEW_NOTES = 8, 8, 24, 6
 _HEADS = {

@@ -79,6 +79,12 @@ def beside_dev(client: Any, settings: Settings, dev: Container, framework: str) 
         cap_drop=["ALL"],
         security_opt=["no-new-privileges:true"],
         shm_size=_SHM,
+        # As much as `dev` may take, and on its own.
+        mem_limit=like.attrs["HostConfig"]["Memory"],
+        memswap_limit=like.attrs["HostConfig"]["MemorySwap"],
+        nano_cpus=like.attrs["HostConfig"]["NanoCpus"],
+        cpu_shares=like.attrs["HostConfig"]["CpuShares"],
+        pids_limit=like.attrs["HostConfig"]["PidsLimit"] or -1,
         labels={ROLE_LABEL: ROLE, FOR_PROJECT_LABEL: settings.project},
     )
     try:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness import docker_engine
+from harness.docker_engine import Container
 from harness.errors import BadSetting, ComposeFailed, DockerMissing, DockerUnreachable, StackDown
 from harness.settings import Settings, environment_name
-from harness.stack import beside
-from harness.stack.dev import WITH_ENV, dev_container, execute
+from harness.stack import beside, watched
+from harness.stack.dev import WITH_ENV, dev_container, execute, kill_all
 from harness.stack.paths import into_container
 
 # What decides how a check goes; everything else the container knows better.
@@ -42,6 +43,7 @@ def delegate_check(settings: Settings, agent_args: str | None, *, framework: str
 
     Raises:
         StackDown: the stack isn't up, and no server of one's own is named.
+        CheckEnded: the check was killed or stopped.
     """
     try:
         client = docker_engine.connect()
@@ -53,13 +55,27 @@ def delegate_check(settings: Settings, agent_args: str | None, *, framework: str
         arguments = ["harness", "check"] + (["--agent-args", agent_args] if agent_args else [])
         dev = dev_container(client, settings)
         if framework is None or beside.has(client, dev, framework):
-            return execute(client, settings, arguments, environment=environment)
+            return _watched(client, settings, dev, arguments, environment)
         with beside.beside_dev(client, settings, dev, framework) as container:
-            return execute(client, settings, arguments, environment=environment, container=container)
+            return _watched(client, settings, container, arguments, environment)
     except (StackDown, DockerMissing, DockerUnreachable):
         if settings.openai_base_url or settings.replay is not None or settings.server == "simulated":
             return None
         raise
+
+
+def _watched(
+    client: Any, settings: Settings, container: Container, arguments: Sequence[str], environment: Mapping[str, str]
+) -> int:
+    """Run a check, of which it is told here if its agent ends or stops it."""
+    command = " ".join(arguments)
+    watch = watched.Watch(
+        lambda: watched.state_of(client, container, command), lambda: kill_all(container, "/harness check")
+    )
+    with watch.while_it_runs():
+        code = execute(client, settings, arguments, environment=environment, container=container)
+    watched.explain(code, watch)
+    return code
 
 
 def delegate(settings: Settings, verb: str, passed_on: Sequence[str]) -> int:

@@ -105,6 +105,11 @@ def _handed_on(signals: SimpleQueue[int], container: Container, mark: str) -> It
         _told(container, "rm", "-f", f"{PID_FILE}{mark}")
 
 
+def kill_all(container: Container, words: str) -> None:
+    """End every process in the container whose command line has these words."""
+    _told(container, "pkill", "-KILL", "-f", words)
+
+
 def _told(container: Container, *command: str) -> bool:
     """Run a command in the container without a word; whether it ended well."""
     return subprocess.run(["docker", "exec", container.id, *command], capture_output=True, check=False).returncode == 0

@@ -14,6 +14,7 @@ from harness.settings import Settings
 from harness.stack.expected import Expected
 from harness.stack.gpu.machine import Gpu, Machine, Way
 from harness.stack.gpu.split import Split, engine_for, split
+from harness.stack.limits import Limits
 from harness.stack.machines.ports import Ports
 from harness.stack.presets import Preset, chosen
 
@@ -63,6 +64,7 @@ class Plan:
         cards: those that serve.
         gpu_way: how Docker hands GPUs on.
         engine_inferred: nobody asked for this engine; it follows from machine and framework.
+        limits: of ``dev`` and each Ray node; none before the engine was asked what its machine has.
     """
 
     settings: Settings
@@ -77,6 +79,7 @@ class Plan:
     cards: tuple[Gpu, ...] = ()
     gpu_way: Way = ""
     engine_inferred: bool = False
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def external(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,6 +13,7 @@ from harness.settings import Settings, environment_name
 from harness.stack import observe, samplers
 from harness.stack.already import fine
 from harness.stack.gpu.split import Split
+from harness.stack.limits import Limits
 from harness.stack.machines import sharing
 from harness.stack.machines.sharing import Node
 from harness.stack.observe import Service
@@ -78,6 +79,7 @@ def remember(plan: Plan, names: tuple[str, ...]) -> None:
     if plan.gpus.any:
         gpus = {"inference": plan.gpus.inference, "train": plan.gpus.train, "why": plan.gpus.why, "way": plan.gpu_way}
         kept["gpus"] = {**gpus, "engine_inferred": plan.engine_inferred}
+    kept["limits"] = asdict(plan.limits)
     write_whole(plan.settings.state_dir / "up.json", json.dumps(kept, indent=2))
 
 
@@ -110,7 +112,7 @@ def recall(settings: Settings) -> tuple[Plan, tuple[str, ...]]:
         merged = Settings(**{**mine, **old})
     except ValidationError:
         return make_plan(settings, to_start=False), (settings.model,)
-    return _with_kept_gpus(make_plan(merged, to_start=False)), names
+    return _with_kept_limits(_with_kept_gpus(make_plan(merged, to_start=False))), names
 
 
 def _with_kept_gpus(plan: Plan) -> Plan:
@@ -123,9 +125,23 @@ def _with_kept_gpus(plan: Plan) -> Plan:
         return plan
 
 
-def _kept_gpus(settings: Settings) -> dict[str, Any]:
+def _with_kept_limits(plan: Plan) -> Plan:
+    """The plan with the limits under which the last `up` started its containers."""
+    kept = _kept_part(plan.settings, "limits")
     try:
-        kept = json.loads((settings.state_dir / "up.json").read_text(encoding="utf-8"))["gpus"]
+        limits = Limits(int(kept["memory"]), int(kept["pids"]), float(kept["cpus"]), tuple(kept["cannot"]))
+    except (KeyError, TypeError, ValueError):
+        return plan
+    return replace(plan, limits=limits)
+
+
+def _kept_gpus(settings: Settings) -> dict[str, Any]:
+    return _kept_part(settings, "gpus")
+
+
+def _kept_part(settings: Settings, name: str) -> dict[str, Any]:
+    try:
+        kept = json.loads((settings.state_dir / "up.json").read_text(encoding="utf-8"))[name]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return kept if isinstance(kept, dict) else {}
@@ -144,5 +160,5 @@ def _kept(settings: Settings) -> tuple[dict[str, str], tuple[str, ...]]:
 _SECRET = frozenset({"openai_api_key", "hf_token"})
 _RECALLED = frozenset(
     {"model", "engine", "openai_base_url", "workspace", "framework_src", "workers", "port", "dashboard_port", "context"}
-    | {"debug", "ray_auth", "share", "ray_port"}
+    | {"debug", "ray_auth", "share", "ray_port", "memory_limit", "pids_limit", "cpu_limit"}
 )

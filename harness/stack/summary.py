@@ -27,6 +27,12 @@ def describe(plan: Plan, names: tuple[str, ...]) -> dict[str, Any]:
         "workspace": str(settings.workspace),
         **({"share": f"{settings.share}:{settings.ray_port}"} if plan.shared else {}),
         "gpus": {"inference": list(plan.gpus.inference), "train": list(plan.gpus.train)},
+        "limits": {
+            "memory_bytes": plan.limits.memory,
+            "pids": plan.limits.pids,
+            "cpus": plan.limits.cpus,
+            "cannot": list(plan.limits.cannot),
+        },
         "debug": {preset.name: dict(preset.variables) for preset in plan.debug},
     }
 
@@ -54,6 +60,8 @@ def rows(plan: Plan, names: tuple[str, ...]) -> list[list[str]]:
                 f"(a copy of {facts['keys']}/ray_token; for a firewall: make ports)",
             ]
         )
+    if plan.limits.memory or plan.limits.pids:
+        table.append(["limits", f"{plan.limits.shown()}   (MEMORY_LIMIT= PIDS_LIMIT= CPU_LIMIT=)"])
     if open_to_all:
         table.append(["RAY_AUTH off", OPENED])
     if plan.gpus.any:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness import console, docker_engine, models
 from harness.docker_engine import Compose, Container
 from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed, ToolTooOld
+from harness.models import ModelFiles
 from harness.settings import Settings
-from harness.stack import guard, heal, keys, observe, rendering, samplers, weights
+from harness.stack import guard, heal, keys, limits, observe, rendering, samplers, weights
 from harness.stack.already import fine
 from harness.stack.gpu.machine import Machine, cuda_missing
 from harness.stack.gpu.machine import look as look_at_gpus
@@ -76,6 +77,12 @@ def up(settings: Settings) -> Result:
     plan = with_gpus(plan, machine, load_catalogue())
     settings = plan.settings
     _tell_of_gpus(plan, machine)
+    engine = limits.look(client)
+    limits.decide(settings, engine)  # refused before anything is fetched or built
+    if engine.cannot:
+        console.warn(
+            f"this Docker engine can't limit {' and '.join(engine.cannot)}: a runaway agent takes what there is"
+        )
     with guard.only_one(settings):
         # What would stop it in the end is looked at first, before minutes of downloading and building.
         mine = docker_engine.containers(client, settings.project)
@@ -89,6 +96,7 @@ def up(settings: Settings) -> Result:
             _driver_fits(client, machine, [name for name in (images.inference, images.dev) if name])
         if model and served:
             served = weights.convert(client, plan, model, served, images.inference or "")
+        plan = replace(plan, limits=limits.decide(settings, engine, _in_memory(plan, served)))
         values = rendering.variables(
             plan,
             dev_image=images.dev,
@@ -111,6 +119,11 @@ def up(settings: Settings) -> Result:
         services = wait_ready(client, plan)
         write_record(plan, served, names)
     return Result(plan, changed, services, names, time.monotonic() - started)
+
+
+def _in_memory(plan: Plan, served: ModelFiles | None) -> int:
+    """Bytes of weights that the server keeps in this machine's memory, where that isn't a GPU's."""
+    return served.size if served is not None and not plan.gpus.inference else 0
 
 
 def _tell_of_gpus(plan: Plan, machine: Machine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,26 @@ def test_a_full_disk_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "file"
     write_whole(path, "before")
 
-    def full(self: Path, text: str, encoding: str) -> int:
-        self.touch()
+    def full(descriptor: int, mode: str, encoding: str) -> None:
+        os.close(descriptor)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fdopen", full)
     with pytest.raises(OSError, match="No space"):
         write_whole(path, "after")
     assert [(item.name, item.read_text()) for item in tmp_path.iterdir()] == [("file", "before")]
+
+
+def test_a_link_that_somebody_laid_does_not_lead_the_text_elsewhere(tmp_path: Path) -> None:
+    """Containers write into `runs/` too, and the name of the half-written file can be guessed."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (runs / f".index.html.{os.getpid()}").symlink_to(victim)
+    (runs / "index.html").symlink_to(victim)
+    write_whole(runs / "index.html", "page")
+    assert victim.read_text() == "mine"
+    assert (runs / "index.html").read_text() == "page"
+    assert not (runs / "index.html").is_symlink()
+    assert len(list(runs.iterdir())) == 1

@@ -85,7 +85,7 @@ class _Reader:
             try:
                 kind(data)
                 return
-            except (ValueError, RecursionError) as error:
+            except (ValueError, RecursionError, MemoryError) as error:
                 # JSON that isn't ours has no lines to read either.
                 self._note(f"{source.name} is no dump: {error}")
                 return

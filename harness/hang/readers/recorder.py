@@ -12,8 +12,11 @@ import re
 from typing import Any
 
 from harness.hang.model import Recorded, Recording
+from harness.hang.readers.room import at_most_more
 
 _MOST_ENTRIES = 20_000
+# A dump has megabytes. Twelve bytes of a pickle can ask for a table of 32 GiB.
+_MOST_ROOM = 2 * 2**30
 
 
 def looks_like(head: bytes) -> bool:
@@ -107,6 +110,24 @@ class _PlainUnpickler(pickle.Unpickler):
 
 def _unpickled(data: bytes) -> Any:
     try:
-        return _PlainUnpickler(io.BytesIO(data)).load()
+        with at_most_more(_MOST_ROOM):
+            content = _PlainUnpickler(io.BytesIO(data)).load()
     except Exception as error:  # noqa: BLE001  # a broken pickle raises whatever its damage leads to
-        raise ValueError(f"not a plain pickle: {error}") from None
+        raise ValueError(f"not a plain pickle: {error or type(error).__name__}") from None
+    if not _fits(content, len(data)):
+        raise ValueError("not a plain pickle: it unfolds to far more than it holds")
+    return content
+
+
+def _fits(content: Any, most: int) -> bool:
+    """Whether all that is in it, what is in it twice counted twice, is no more than its bytes can stand for.
+
+    A few lists that hold each other ten times over are a hundred bytes, and have no end when they are written out.
+    """
+    waiting = [content]
+    while waiting and most >= 0:
+        one = waiting.pop()
+        inner = one.values() if isinstance(one, dict) else one if isinstance(one, (list, tuple, set, frozenset)) else ()
+        most -= 1 + len(inner)
+        waiting.extend(inner)
+    return most >= 0

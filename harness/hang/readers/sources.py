@@ -22,7 +22,9 @@ from harness.errors import UsageError
 from harness.hang.readers.ahead import read_ahead
 
 # What a dump is at most. More is either not a dump or somebody's joke; it is said, and the rest is read.
-MOST_JSON_BYTES = 256 * 2**20
+MOST_JSON_BYTES = 128 * 2**20
+# Of what was compressed: a megabyte can stand for a gigabyte.
+MOST_UNPACKED = 4 * 2**30
 MOST_FILES = 2_000_000
 _DEEPEST = 6
 _CHUNK = 1 << 16
@@ -115,7 +117,8 @@ def _file(path: Path) -> Iterator[Source]:
         yield from _archive(path)
     elif head[:2] == b"\x1f\x8b":
         with gzip.open(path, "rb") as unpacked:
-            yield Source(path.name.removesuffix(".gz"), cast("IO[bytes]", unpacked))
+            bounded = _Bounded(cast("IO[bytes]", unpacked), [MOST_UNPACKED])
+            yield Source(path.name.removesuffix(".gz"), cast("IO[bytes]", bounded))
     else:
         with path.open("rb") as stream:
             yield Source(path.name, stream)
@@ -129,7 +132,22 @@ def _is_archive(path: Path, head: bytes) -> bool:
     return path.name.endswith(".tar")
 
 
+class _Bounded:
+    """A stream of which no more is read than is left of a budget that it may share; beyond that it breaks off."""
+
+    def __init__(self, stream: IO[bytes], left: list[int]) -> None:
+        self._stream, self._left = stream, left
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._left[0] -= len(data)
+        if self._left[0] < 0:
+            raise OSError(f"it unpacks to more than {MOST_UNPACKED >> 30} GiB; the rest was left out")
+        return data
+
+
 def _archive(path: Path) -> Iterator[Source]:
+    left = [MOST_UNPACKED]
     try:
         with tarfile.open(path, "r|*") as archive:
             for count, member in enumerate(archive):
@@ -140,7 +158,9 @@ def _archive(path: Path) -> Iterator[Source]:
                     continue
                 stream = archive.extractfile(member)
                 if stream is not None:
-                    yield Source(name, stream)
+                    yield Source(name, cast("IO[bytes]", _Bounded(stream, left)))
+                    if left[0] < 0:
+                        return
     except (tarfile.TarError, EOFError, OSError) as error:
         # What came before the damage has been given already.
         yield Source(path.name, io.BytesIO(), damage=f"{path.name} is damaged: {error}")

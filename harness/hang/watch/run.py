@@ -18,13 +18,13 @@ from harness.hang.decide import diagnose
 from harness.hang.model import Dump
 from harness.hang.page import NAME, build
 from harness.hang.page.write import now
-from harness.hang.printable import printable_all
 from harness.hang.verdict import Verdict
 from harness.hang.watch import notify
 from harness.hang.watch.alarm import is_hung
 from harness.hang.watch.looks import Looker
 from harness.hang.watch.quiet import Quiet
 from harness.hang.ways import here
+from harness.printable import printable_all
 from harness.processes.sampling.find import find
 from harness.processes.sampling.model import SampleRequest
 from harness.processes.tree import descendants_of, read_stats

@@ -12,7 +12,7 @@ import harness.cli.main, harness.cli.hang_dump, harness.cli.ways
 early = {name for name in sys.modules if name.startswith("harness.hang.")}
 assert early <= {"harness.hang.ask", "harness.hang.ways", "harness.hang.ways.here", "harness.hang.local_values"}, early
 harness.cli.hang_dump._load_the_rest([])
-import harness.hang.collect, harness.hang.decide, harness.hang.show, harness.hang.printable
+import harness.hang.collect, harness.hang.decide, harness.hang.show, harness.printable
 late = {"jinja2", "harness.hang.page", "harness.hang.keep"} & set(sys.modules)
 assert not late, late
 """

@@ -15,11 +15,11 @@ from hypothesis import strategies as st  # noqa: E402
 from harness.errors import UsageError  # noqa: E402
 from harness.hang.decide import diagnose  # noqa: E402
 from harness.hang.grouping import ranges  # noqa: E402
-from harness.hang.printable import printable, printable_all  # noqa: E402
 from harness.hang.readers import cluster, pyspy_json, read, recorder  # noqa: E402
 from harness.hang.readers.interning import Interner  # noqa: E402
 from harness.hang.readers.logs import Hints  # noqa: E402
 from harness.hang.readers.text import TextReader  # noqa: E402
+from harness.printable import printable, printable_all  # noqa: E402
 from tests.unit.hang.build import collective, dump, process, pyspy, sampled, thread  # noqa: E402
 
 names = st.text(min_size=1, max_size=12)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from harness.models import ModelFiles
 from harness.settings import load_settings
+from harness.stack.limits import Limits
 from harness.stack.plan import make_plan
 from harness.stack.rendering import compose_for as compose_for_plan
 from harness.stack.rendering import stamp, variables, write_env_file
@@ -79,3 +81,14 @@ def test_the_file_appears_whole(tmp_path: Path) -> None:
     write_env_file(path, {"A": 'b"$c'})
     assert path.read_text().splitlines()[1] == 'A="b\\"\\$c"'
     assert [p.name for p in path.parent.iterdir()] == ["compose.env"]
+
+
+def test_limits_are_rendered_and_no_limit_is_too(tmp_path: Path) -> None:
+    (tmp_path / "examples").mkdir()
+    plan = make_plan(load_settings(environ={}))
+    images = {"dev_image": "drydock/dev:1", "inference_image": "", "served": None, "keys": tmp_path}
+    names = ("DRYDOCK_MEMORY", "DRYDOCK_PIDS", "DRYDOCK_CPUS")
+    values = variables(replace(plan, limits=Limits(memory=2**31, pids=9000, cpus=1.5)), **images)  # type: ignore[arg-type]
+    assert [values[name] for name in names] == ["2147483648", "9000", "1.5"]
+    values = variables(plan, **images)  # type: ignore[arg-type]
+    assert [values[name] for name in names] == ["0", "-1", "0"]
