@@ -12,5 +12,6 @@
   is pure
 
 To add a check: write ``gather`` and ``decide`` in its topic's file, add it to that file's ``CHECKS``, and test
-``decide`` in ``tests/unit/doctor``. A new topic is a new file, named in ``topics/__init__.py``.
+``decide`` in ``tests/unit/doctor``, once where it is fine and once where it isn't; and say in ``docs/doctor.md`` what it
+means. A new topic is a new file, named in ``topics/__init__.py``.
 """

@@ -251,6 +251,8 @@ def _files(context: Context) -> list[Finding]:
         return [note("No model is served from here.")]
     try:
         files = gather(settings)
+    except ImportError:
+        return [note("Not looked at: the Python packages that `up` needs aren't installed.")]
     except DrydockError as error:
         return [of_error(error)]
     if files is None:
@@ -269,7 +271,7 @@ def _sums(context: Context) -> list[Finding]:
         return []
     try:
         files = gather(settings)
-    except DrydockError:
+    except (DrydockError, ImportError):
         return []  # said among the files
     if files is None:
         return []

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from harness.doctor.context import Context
 from harness.doctor.model import Model
 from harness.doctor.probing import Answer
+from harness.doctor.topics import settings
 from harness.doctor.topics.gpu import Gpus
 from harness.doctor.topics.gpu import decide as decide_gpus
 from harness.doctor.topics.ports import Port, decide, gather
@@ -95,3 +98,11 @@ def test_models() -> None:
     assert decide_model(Model("x", problem=UnknownModel("MODEL=x is no model.")), "vllm")[0].sign == "bad"
     assert "to be downloaded" in decide_model(Model("a", "hub", 100), "vllm")[0].text
     assert "here" in decide_model(Model("a", "hub", 100, here=True), "vllm")[0].text
+
+
+def test_a_workspace_that_is_not_there(tmp_path: Path) -> None:
+    (check,) = [check for check in settings.CHECKS if check.id == "settings.plan"]
+    assert [f.sign for f in check.look(Context(load_settings(environ={"WORKSPACE": str(tmp_path)})))] == ["ok"]
+    (finding,) = check.look(Context(load_settings(environ={"WORKSPACE": str(tmp_path / "gone")})))
+    assert finding.sign == "bad"
+    assert "gone" in finding.text
