@@ -234,11 +234,11 @@ def decide_context(facts: Facts, asked: int) -> list[Finding]:
 
 def _settings(context: Context) -> Settings | None:
     """What the running stack, else the next `up`, serves; None where nothing is served from here."""
-    from harness.stack.status import recall
-
     if not context.runs_stacks or context.problem is not None:
         return None
     try:
+        from harness.stack.status import recall
+
         settings = recall(context.settings)[0].settings
     except (DrydockError, ImportError):
         settings = context.settings

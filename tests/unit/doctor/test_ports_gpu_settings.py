@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.doctor.context import Context
+from harness.doctor.findings import Finding
 from harness.doctor.model import Model
 from harness.doctor.probing import Answer
 from harness.doctor.topics import settings
@@ -102,7 +103,12 @@ def test_models() -> None:
 
 def test_a_workspace_that_is_not_there(tmp_path: Path) -> None:
     (check,) = [check for check in settings.CHECKS if check.id == "settings.plan"]
-    assert [f.sign for f in check.look(Context(load_settings(environ={"WORKSPACE": str(tmp_path)})))] == ["ok"]
-    (finding,) = check.look(Context(load_settings(environ={"WORKSPACE": str(tmp_path / "gone")})))
+    (tmp_path / "compose.yaml").write_text("")
+
+    def look(workspace: Path) -> list[Finding]:
+        return check.look(Context(load_settings(environ={"WORKSPACE": str(workspace)}), clone=tmp_path))
+
+    assert [finding.sign for finding in look(tmp_path)] == ["ok"]
+    (finding,) = look(tmp_path / "gone")
     assert finding.sign == "bad"
     assert "gone" in finding.text
