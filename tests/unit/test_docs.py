@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
 import pytest
+import yaml
 
 from gateway.refusals import TABLES
 from harness import errors
@@ -18,9 +20,10 @@ from harness.checks.stage1_rules import SUBJECTS
 from harness.cli.main import INNER_VERBS, VERBS
 from harness.doctor.topics import CHECKS
 from harness.doctor.topics.training_rules import RULES
+from harness.hang.zoo.run import ProgramFailed
 from harness.openai_api.simulated.faults import KINDS
 from harness.settings import environment_names
-from tests.support import wrong_examples
+from tests.support import documentation, wrong_examples
 
 CLONE = Path(__file__).parents[2]
 PAGES = sorted(
@@ -34,10 +37,10 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.rel
 # Variables of other programs, or examples of something wrong.
 NOT_OURS = {
     *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "HF_HOME", "KEY", "NAME", "VALUE", "FILE"),
-    *("MODLE", "N", "RAY_DEBUG_POST_MORTEM", "RAY_API_SERVER_ADDRESS"),
+    *("MODLE", "N", "RAY_DEBUG_POST_MORTEM", "RAY_API_SERVER_ADDRESS", "TORCH_DISTRIBUTED_DEBUG"),
 }
-# Hosts that an address may have: ours, and those that are nobody's.
-HOSTS = {"127.0.0.1", "inference", "example.com"}
+# Hosts that an address may have: ours, those that are nobody's, and where frameworks' sources are.
+HOSTS = {"127.0.0.1", "inference", "example.com", "github.com"}
 # First parts of absolute paths: those of the containers, of any Linux, of the servers' routes, and of examples.
 PLACES = {
     *("workspace", "framework", "models", "runs", "run", "opt", "dev", "proc", "tmp", "etc", "var", "usr"),
@@ -219,9 +222,10 @@ def test_messages_that_are_explained_are_really_said() -> None:
         for path in CLONE.glob(pattern)
     )
     text = (CLONE / "docs/troubleshooting.md").read_text()
+    ours = "".join(section(text, heading) for heading in re.findall(r"^## (.+ \(exit code \d\))$", text, re.MULTILINE))
     quoted = [
         piece.strip()
-        for row in table_rows(text)
+        for row in table_rows(ours)
         for message in re.findall(r"`([^`]+)`", row[0])
         for piece in re.split(r"…|PORT=8080 |MODLE|MODEL=|WORKSPACE=", message)
         if " " in piece.strip()
@@ -231,7 +235,129 @@ def test_messages_that_are_explained_are_really_said() -> None:
         assert piece in said, piece
 
 
+def error_classes() -> dict[str, type[errors.DrydockError]]:
+    """Every error of ours by its name; rooms have a few of their own."""
+    found = {
+        name: value
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.DrydockError)
+    }
+    found[ProgramFailed.__name__] = ProgramFailed
+    sources = (path.read_text() for path in (CLONE / "harness").rglob("*.py"))
+    bases = "|".join(found)
+    everywhere = {name for text in sources for name in re.findall(rf"^class (\w+)\((?:{bases})\)", text, re.MULTILINE)}
+    assert everywhere <= set(found), "an error outside harness/errors.py that this test doesn't know"
+    return found
+
+
 @each_page
 def test_classes_that_are_named_exist(page: Path) -> None:
     for name in re.findall(r"`((?:[A-Z][a-z]+){2,})`", page.read_text()):
-        assert hasattr(errors, name) or name == "CommonParams", name
+        assert name in error_classes() or name in ("CommonParams", "ActorDiedError"), name
+
+
+def test_every_error_can_be_looked_up_by_its_name() -> None:
+    text = (CLONE / "docs/troubleshooting.md").read_text()
+    rows = list(table_rows(section(text, "By the name of the error")))[1:]
+    codes = {row[1].strip("`"): int(re.findall(r"\d+", row[0])[0]) for row in rows}
+    assert len(codes) == len(rows), "twice the same class"
+    there = {name: value.exit_code for name, value in error_classes().items() if name != "DrydockError"}
+    assert codes == there, "docs/troubleshooting.md has a row for each error, with its exit code"
+
+
+def test_every_cause_of_a_hang_can_be_looked_up_by_its_code() -> None:
+    causes = yaml.safe_load((CLONE / "harness/hang/causes.yaml").read_text())["causes"]
+    text = section((CLONE / "docs/troubleshooting.md").read_text(), "A hang, by the code of its cause")
+    titles = {row[0].strip("`"): row[1] for row in list(table_rows(text))[1:]}
+    assert titles == {code: cause["title"] for code, cause in causes.items() if code not in ("none", "unknown")}
+    stacks = section((CLONE / "docs/hang-dump.md").read_text(), "Case by case")
+    described = {code for row in table_rows(stacks) for code in re.findall(r"`([a-z0-9-]+)`", row[0])}
+    assert set(titles) <= described
+
+
+# Written by others at this moment; they get their marks when they are whole.
+YET_UNMARKED = {"doctor.md", "safety.md", "machines.md", "stage-4.md", "reliability.md"}
+
+
+@pytest.mark.parametrize("page", documentation.PAGES, ids=lambda page: page.name)
+def test_commands_are_run_or_say_why_not(page: Path) -> None:
+    text = page.read_text()
+    assert documentation.marks(text) == documentation.marked(text), "a mark that no block follows"
+    for block in documentation.blocks(text):
+        known = block.code is not None or block.reason or page.name in YET_UNMARKED
+        assert known, f"{page.name}:{block.line}: neither <!-- run --> nor <!-- not run: why -->"
+        parsed = subprocess.run(["bash", "-n"], input=block.commands, text=True, capture_output=True, check=False)
+        assert parsed.returncode == 0, f"{page.name}:{block.line}: {parsed.stderr}"
+
+
+def test_the_main_pages_have_commands_that_are_tried() -> None:
+    tried = {
+        page.name
+        for page in documentation.PAGES
+        if any(block.code is not None for block in documentation.blocks(page.read_text()))
+    }
+    assert {"README.md", "serve.md", "checks.md", "your-project.md", "tutorial.md", "bring-your-own.md"} <= tried
+
+
+def test_what_a_page_shows_is_held_against_what_was_printed() -> None:
+    page = (
+        "<!-- run: ends with 2 -->\n```sh\nmake lint\n```\n\n<!-- printed -->\n```\n$ make lint\n✗ at 3: …wrong\n```\n"
+    )
+    (block,) = documentation.blocks(page)
+    assert (block.code, block.printed) == (2, ("✗ at 3: …wrong",))
+    assert block.missing("one\n✗  at 17: all of it wrong\n") == []
+    assert block.missing("✗ at 3: right") == ["✗ at 3: …wrong"]
+
+
+def test_the_tutorial_shows_the_agent_that_it_copies() -> None:
+    shown = re.findall(r"^```python\n(.*?)^```", (CLONE / "docs/tutorial.md").read_text(), re.MULTILINE | re.DOTALL)[0]
+    source = (CLONE / "examples/tutorial/my_agent.py").read_text()
+    lines = [line.strip() for line in shown.splitlines() if line.strip() and "async def run" not in line]
+    assert [line for line in lines if line not in source] == []
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    text = (CLONE / "README.md").read_text()
+    linked = set(re.findall(r"\]\((docs/[\w.-]+\.md)\)", text))
+    there = {f"docs/{path.name}" for path in (CLONE / "docs").glob("*.md")}
+    assert there - linked == {"docs/benchmarks.md"}
+
+
+# Pages and verbs that are new in English at this moment.
+YET_UNTRANSLATED = {"docs/safety.md", "docs/machines.md", "docs/reliability.md", "worker", "ports"}
+
+
+def test_the_chinese_readme_has_the_same_commands_and_links() -> None:
+    english, chinese = ((CLONE / name).read_text() for name in ("README.md", "README.zh-CN.md"))
+    assert [(block.commands, block.code) for block in documentation.blocks(chinese)] == [
+        (block.commands, block.code) for block in documentation.blocks(english)
+    ]
+    named = [
+        {cell for row in table_rows(text) for cell in re.findall(r"`make ([a-z-]+)`", row[0])}
+        | set(re.findall(r"\]\((docs/[\w./-]+|[A-Z]\w+\.md|LICENSE)\)", text))
+        for text in (english, chinese)
+    ]
+    here = YET_UNTRANSLATED | {"README.md"}
+    assert named[0] - here == named[1] - here
+    # What a terminal showed is the same in both.
+    fences = [re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) for text in (english, chinese)]
+    shown = [[text for language, text in found if not language] for found in fences]
+    assert shown[0] == shown[1]
+
+
+def test_threads_are_cited_as_what_they_are() -> None:
+    text = (CLONE / "docs/faq.md").read_text()
+    links = re.findall(
+        r"\[([\w.-]+/[\w.-]+)#(\d+)\]\(https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull)/(\d+)\)", text
+    )
+    assert len(links) == text.count("](https://") > 20
+    assert all((repository, number) == (there, same) for repository, number, there, same in links)
+
+
+def test_every_verb_of_make_is_in_the_readme() -> None:
+    text = section((CLONE / "README.md").read_text(), "The verbs")
+    named = {verb for row in table_rows(text) for verb in re.findall(r"`make ([a-z-]+)`", row[0])}
+    helped = set(re.findall(r"^([a-z][a-z-]*):.*## ", (CLONE / "Makefile").read_text(), re.MULTILINE))
+    # An editor calls the first; the others are in pages of their own.
+    assert helped - named - {"dev-container", "gpu-selftest", "bench-hang", "help"} <= YET_UNTRANSLATED
+    assert named <= targets()

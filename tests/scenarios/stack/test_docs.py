@@ -1,42 +1,30 @@
-"""The commands in the documentation work as they stand there.
+"""The commands in the documentation work as they stand there, and print what the pages show.
 
-A fenced block with ``<!-- run -->`` in the line above it is run in a shell, in the clone. What a reader has by default
-(ports 8080 and 8265, the project `drydock`) is replaced by what the tests' own stack has, and home folders by a test's.
+Pages mark their blocks (``tests/support/documentation.py``). The marked blocks of a page are run in order, each in a
+shell of its own in the clone, which knows what the one before has exported. What a reader has by default (ports 8080
+and 8265, the project `drydock`) is replaced by what the tests' own stack has, and home folders by a test's.
+
+The Chinese README has the English one's commands (``tests/unit/test_docs.py``), so they are run once.
 """
 
 from __future__ import annotations
 
-import re
+import shlex
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support.harness import CLONE, Ended, Stack
+from tests.support.documentation import CLONE, PAGES, Block, blocks
+from tests.support.harness import Ended, Stack
 
 pytestmark = pytest.mark.docker
 
-MARKED = re.compile(r"^<!-- run -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Block:
-    """One block of commands."""
-
-    page: str
-    number: int
-    commands: str
-
-
-def blocks() -> list[Block]:
-    """All marked blocks, in the order in which a reader meets them."""
-    pages = [CLONE / "README.md", *sorted((CLONE / "docs").glob("*.md"))]
-    return [
-        Block(str(page.relative_to(CLONE)), number, commands)
-        for page in pages
-        for number, commands in enumerate(MARKED.findall(page.read_text()), start=1)
-    ]
+RUN = {
+    page: [block for block in blocks(page.read_text()) if block.code is not None]
+    for page in PAGES
+    if page.name != "README.zh-CN.md"
+}
 
 
 def as_here(commands: str, stack: Stack, home: Path) -> str:
@@ -52,28 +40,37 @@ def as_here(commands: str, stack: Stack, home: Path) -> str:
     return commands
 
 
-def test_the_main_pages_have_commands_that_are_tried() -> None:
-    tried = {block.page for block in blocks()}
-    assert {"README.md", "docs/serve.md", "docs/checks.md", "docs/your-project.md"} <= tried
-    # A marker that no block follows would try nothing.
-    for page in [CLONE / "README.md", *(CLONE / "docs").glob("*.md")]:
-        text = page.read_text()
-        assert text.count("<!-- run -->") == len(MARKED.findall(text)), page.name
-
-
-@pytest.mark.parametrize("block", blocks(), ids=lambda block: f"{block.page}, block {block.number}")
-def test_the_commands_work(up: Stack, block: Block, tmp_path: Path) -> None:
+def run(block: Block, page: str, stack: Stack, home: Path) -> Ended:
+    """Run one block; standard output and error are one text, as on a terminal."""
+    exported = home / ".exported"
+    script = (
+        f"[ ! -e {shlex.quote(str(exported))} ] || . {shlex.quote(str(exported))}\n"
+        f"trap 'export -p > {shlex.quote(str(exported))}' EXIT\n"
+        f"set -euo pipefail\n{as_here(block.commands, stack, home)}"
+    )
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", as_here(block.commands, up, tmp_path)],
-        env=up.environment(),
+        ["bash", "-c", script],
+        env=stack.environment(),
         cwd=CLONE,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         stdin=subprocess.DEVNULL,
         timeout=600,
         check=False,
     )
-    up.history.append(
-        Ended(("block", str(block.number), "of", block.page), done.returncode, done.stdout, done.stderr, 0)
-    )
-    assert done.returncode == 0, f"{block.commands}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    ended = Ended((page, "line", str(block.line)), done.returncode, done.stdout, "", 0)
+    stack.history.append(ended)
+    return ended
+
+
+@pytest.mark.parametrize(
+    "page", [page for page, found in RUN.items() if found], ids=lambda page: str(page.relative_to(CLONE))
+)
+def test_the_commands_of_a_page_work(up: Stack, page: Path, tmp_path: Path) -> None:
+    name = str(page.relative_to(CLONE))
+    for block in RUN[page]:
+        ended = run(block, name, up, tmp_path)
+        assert ended.code == block.code, f"{name}:{block.line}\n{block.commands}\n{ended}"
+        missing = block.missing(ended.stdout)
+        assert not missing, f"{name}:{block.line} didn't print {missing}\n{ended}"
