@@ -19,7 +19,7 @@ from harness.hang.decide import diagnose
 from harness.hang.ways import here
 from harness.hang.zoo import judge
 from harness.hang.zoo.interpreter import python_with
-from harness.hang.zoo.program import Program, programs
+from harness.hang.zoo.program import APART, Program, programs
 from harness.hang.zoo.run import running
 from harness.processes.sampling.model import SampleRequest
 from tests.support.hang_cases import Case, Score, scores, table
@@ -27,6 +27,11 @@ from tests.support.harness import CLONE
 
 ZOO = CLONE / "examples/hangs"
 PAGE = CLONE / "docs/hang-accuracy.md"
+_APART = {
+    "ten": "ten by somebody who knew no rule",
+    "second_ten": "ten by somebody else who knew no rule",
+    "from_issues": "ten after public issues",
+}
 RECORDED = ("recorded", "recorder", "public", "own", "later", "live", "healthy")
 
 # What was seen when the rules had never met these programs; later runs can't be blind any more.
@@ -115,20 +120,23 @@ def run_all(folder: Path, only: set[str]) -> list[Live]:
 
 def main(only: set[str]) -> int:
     """Run everything, print it, and write the page; returns the exit code."""
-    zoo, ten, issues = (run_all(folder, only) for folder in (ZOO, ZOO / "ten", ZOO / "from_issues"))
+    zoo = run_all(ZOO, only)
+    apart = {name: run_all(ZOO / name, only) for name in APART}
+    strangers = [live for lives in apart.values() for live in lives]
     if only:
-        return 0 if all(live.right and live.laggards_right for live in [*zoo, *ten, *issues]) else 1
-    lines = _page(zoo, ten, issues)
+        return 0 if all(live.right and live.laggards_right for live in [*zoo, *strangers]) else 1
+    lines = _page(zoo, apart)
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"written: {PAGE.relative_to(CLONE)}")
-    return 0 if _goals_met(zoo, [*ten, *issues]) else 1
+    return 0 if _goals_met(zoo, apart) else 1
 
 
-def _goals_met(zoo: list[Live], ten: list[Live]) -> bool:
+def _goals_met(zoo: list[Live], apart: dict[str, list[Live]]) -> bool:
     hung = [live for live in zoo if live.score.case.state == "hung"]
     enough = _share([live.right for live in hung]) >= 0.95 and _share([live.laggards_right for live in hung]) >= 0.95
-    enough = enough and (not ten or _share([live.right for live in ten]) >= 0.8)
-    return enough and not any(live.score.false_alarm or live.score.certain_and_wrong for live in [*zoo, *ten])
+    enough = enough and all(_share([live.right for live in lives]) >= 0.8 for lives in apart.values() if lives)
+    everything = [*zoo, *(live for lives in apart.values() for live in lives)]
+    return enough and not any(live.score.false_alarm or live.score.certain_and_wrong for live in everything)
 
 
 def _share(right: list[bool]) -> float:
@@ -156,7 +164,7 @@ def _live_row(name: str, listed: list[Live]) -> str:
     )  # fmt: skip
 
 
-def _page(zoo: list[Live], ten: list[Live], issues: list[Live]) -> list[str]:
+def _page(zoo: list[Live], apart: dict[str, list[Live]]) -> list[str]:
     kept = {name: [score for score in scores(name) if score.case.known] for name in RECORDED}
     lines = [
         "# How often the verdict is right",
@@ -174,10 +182,7 @@ def _page(zoo: list[Live], ten: list[Live], issues: list[Live]) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
         _live_row("programs, run live", zoo),
     ]
-    if ten:
-        lines.append(_live_row("ten by somebody who knew no rule", ten))
-    if issues:
-        lines.append(_live_row("ten after public issues", issues))
+    lines += [_live_row(_APART[name], lives) for name, lives in apart.items() if lives]
     for name, listed in kept.items():
         if listed:
             hung = [score for score in listed if score.case.state == "hung"]
@@ -189,7 +194,7 @@ def _page(zoo: list[Live], ten: list[Live], issues: list[Live]) -> list[str]:
         lines += ["", "Not run, and in no figure above:", ""]
         lines += [f"- `{name}`: {reason}" for name, reason in NOT_RUN.items()]
     lines += ["", *_BLIND]
-    lives = [*zoo, *ten, *issues]
+    lives = [*zoo, *(live for lives in apart.values() for live in lives)]
     lines += ["", "## What it still gets wrong", ""]
     wrong = [live for live in lives if not live.right or not live.laggards_right]
     lines += [f"- `{live.score}`" for live in wrong] or ["Nothing, this time."]
