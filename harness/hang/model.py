@@ -81,6 +81,7 @@ class Sample:
         cpu_seconds: user and system time so far, all threads.
         read_bytes, write_bytes: what went through the block layer or the network file system so far.
         switches: context switches so far, of both kinds.
+        main_turns: how often its first thread came onto a core so far.
         gpu_percent: utilisation of the process's GPU.
     """
 
@@ -91,6 +92,7 @@ class Sample:
     read_bytes: int | None = None
     write_bytes: int | None = None
     switches: int | None = None
+    main_turns: int | None = None
     gpu_percent: float | None = None
     error: str = ""
 
@@ -103,7 +105,7 @@ class Process:
         id: ``rank3``, ``driver``, ``server``, ``worker:4711``. Children of a rank carry their rank's.
         owner: for a child, the id of the process it belongs to.
         listens: has a listening socket.
-        in_group: belongs to a process group of torch.distributed.
+        backends: of the process groups of torch.distributed that it belongs to.
         missing: expected, but not found.
         exit_code: for a process that has ended; minus the signal's number as Python's subprocess has it.
         error: why it couldn't be sampled.
@@ -125,7 +127,7 @@ class Process:
     state: str = ""
     wchan: str = ""
     listens: bool = False
-    in_group: bool = False
+    backends: str = ""
     missing: bool = False
     exit_code: int | None = None
     error: str = ""

@@ -224,7 +224,7 @@ class Scene:
 
 
 def _in_group(group: Group) -> bool:
-    return any(process.in_group for process in group.members)
+    return any(process.backends for process in group.members)
 
 
 def count(groups: Iterable[Group]) -> int:

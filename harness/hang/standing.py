@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness.hang import waits
 from harness.hang.model import Process, Sample, Thread, Threads
-from harness.hang.waits import COMMUNICATION, EXECUTOR, IDLE, RUNNING, Wait
+from harness.hang.waits import COMMUNICATION, EXECUTOR, IDLE, JOINED, RUNNING, Wait
 
 Progress = Literal["", "moved", "looping", "still"]
 
@@ -22,6 +22,8 @@ _IMPORTANCE: dict[str, float] = dict.fromkeys(COMMUNICATION, 10.0) | {
 _WAITS_FOR_A_TASK = frozenset({"future", "lock", "queue", "join", "loop"})
 _BUSY_CPU, _BUSY_CPU_CROWDED = 0.5, 0.1
 _WAKING_SWITCHES, _WAKING_CPU = 2.0, 0.02
+# Turns of a first thread that don't come from being looked at; turns and CPU of one that sleeps between pieces of work.
+_LEAST_TURNS, _WORKING_TURNS, _WORKING_CPU = 4, 5.0, 0.01
 _BUSY_BYTES = 1_000_000
 
 
@@ -111,7 +113,27 @@ def progress(process: Process) -> Progress:
     """What the samples tell: ``still``, ``moved``, ``looping`` (same functions, other lines), or "" with one sample."""
     shown = [sample.threads for sample in process.samples if sample.threads]
     steps = {_step(before, after) for before, after in pairwise(shown)}
-    return "moved" if "moved" in steps else "looping" if "looping" in steps else "still" if steps else ""
+    found: Progress = "moved" if "moved" in steps else "looping" if "looping" in steps else "still" if steps else ""
+    return "moved" if found == "still" and _comes_back(process) else found
+
+
+def _comes_back(process: Process) -> bool:
+    """Whether it was met at one place only, and has left it again and again in between.
+
+    Who waits in one collective of gloo sleeps until that is done; NCCL's and MPI's waits wake up and look. Who sleeps
+    again and again and works in between gets on; who only looks whether something has come may look for ever.
+    """
+    standing = of_threads(process.threads)
+    pair = ends(process)
+    if standing is None or pair is None or not standing.thread.is_main or standing.active:
+        return False
+    before, after = pair[0].main_turns, pair[1].main_turns
+    if before is None or after is None or after - before < _LEAST_TURNS:
+        return False
+    rate = (after - before) / max(pair[1].at - pair[0].at, 0.001)
+    if standing.wait.kind in JOINED:
+        return process.backends == "gloo" and rate >= _WAKING_SWITCHES
+    return standing.wait.kind == RUNNING and rate >= _WORKING_TURNS and (cpu_share(process) or 0.0) >= _WORKING_CPU
 
 
 @lru_cache(maxsize=65536)

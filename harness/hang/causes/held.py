@@ -121,6 +121,30 @@ def lock_file(scene: Scene) -> Iterable[Finding]:
     yield Finding("stale-lock", 0.87, [] if everybody else named(waiting), [*evidence, nobody])
 
 
+def lost_lock(scene: Scene) -> Iterable[Finding]:
+    """All who read a queue of processes wait for leave to read it: whoever had that has ended with it in hand."""
+    readers = [group for group in scene.groups if _reads_queue(group)]
+    if not readers or any(group.moved for group in readers):
+        return
+    # Of readers that have nothing to do one waits for the message, and the others for their turn.
+    if all(_waits_for_turn(group) for group in readers):
+        evidence = [f"{say(readers)}: for the lock under which a queue is read, and nobody is reading."]
+        ended = "A process that is killed while it waits for a message takes that lock with it."
+        yield Finding("stale-lock", 0.93, named(readers), [*evidence, ended])
+        yield Finding("dead-peer", 0.7, named(readers), evidence)
+
+
+def _reads_queue(group: Group) -> bool:
+    get = any(frame.function == "get" and frame.file == "multiprocessing/queues.py" for frame in group.wait.clean)
+    return get and group.role == "child"
+
+
+def _waits_for_turn(group: Group) -> bool:
+    return any(
+        frame.function == "__enter__" and frame.file == "multiprocessing/synchronize.py" for frame in group.wait.clean
+    )
+
+
 def unread_queue(scene: Scene) -> Iterable[Finding]:
     """A child is done but for what it has put into a queue; its owner waits for its end instead of reading that."""
     for group in scene.having("join"):

@@ -118,6 +118,20 @@ def died_unseen(scene: Scene) -> Iterable[Finding]:
         yield Finding("exception-swallowed", score, named([group]), [f"{say(group)}.", *logged(ended, most=1), *raised])
 
 
+def polls_after_failure(scene: Scene) -> Iterable[Finding]:
+    """A program looks again and again for something that nobody makes any more: what should have made it has failed."""
+    for group in scene.groups:
+        if group.kind != RUNNING or group.role != "driver" or group.standing.active or group.moved or group.listens:
+            continue
+        if any(not other.idle and other.kind != "loop" for other in scene.groups if other is not group):
+            continue
+        logs = {name for process in group.members for name in process.logs}
+        failed = [hint for hint in scene.hints("failure", "task-died", "thread-died") if hint.source in logs]
+        if failed:
+            alone = f"{say(group)}, asleep in every sample, and nobody else is at work."
+            yield Finding("exception-swallowed", 0.68, named([group]), [alone, *logged(failed[-2:])])
+
+
 def back_home(scene: Scene) -> Iterable[Finding]:
     """One rank is back in its actor's loop while its like are in a collective."""
     home = [group for group in scene.off if group.kind == "ray-idle"]

@@ -159,6 +159,18 @@ def _handing_over(meeting: _Meeting) -> list[Group]:
     return handing if len(handing) < len(meeting.everyone) else []
 
 
+def two_threads(scene: Scene) -> Iterable[Finding]:
+    """Two threads of one process are in collectives: nothing keeps their order the same on all ranks."""
+    both = [(group, wait) for group in scene.joined for wait in group.standing.others if wait.kind in COLLECTIVE]
+    if not both or any(group.moved for group in scene.joined):
+        return
+    groups = list(dict.fromkeys(group for group, _ in both))
+    at_once = [f"{group.who}: one thread is in {group.wait}, another in {wait}." for group, wait in both[:3]]
+    order = "Each rank may have begun with another of the two, and in one group the calls must come in one order."
+    odd = groups if count(groups) * 2 < count(scene.joined) else []
+    yield Finding("collective-mismatch", 0.74, named(odd), [*at_once, order])
+
+
 def lone_collective(scene: Scene) -> Iterable[Finding]:
     """Rank 0 alone waits in a collective for evaluation or saving while the others train on."""
     if ids(scene.joined) != ["rank0"] or count(scene.off) < 2:

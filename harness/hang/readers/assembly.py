@@ -18,7 +18,7 @@ from harness.hang.readers.text import Printed
 # What a manifest's entry and a process call alike.
 _SAME_FIELDS = {
     "rank", "local_rank", "world_size", "pid", "ppid", "host", "container", "command",
-    "state", "wchan", "listens", "in_group", "missing", "exit_code", "error", "logs", "blocked_call",
+    "state", "wchan", "listens", "backends", "missing", "exit_code", "error", "logs", "blocked_call",
 }  # fmt: skip
 
 
@@ -123,7 +123,17 @@ class Assembly:
             used.add(name)
             threads = next(iter(self._files.get(name, [])), ())
         numbers = entry.model_dump(
-            include={"at", "state", "cpu_seconds", "read_bytes", "write_bytes", "switches", "gpu_percent", "error"}
+            include={
+                "at",
+                "state",
+                "cpu_seconds",
+                "read_bytes",
+                "write_bytes",
+                "switches",
+                "main_turns",
+                "gpu_percent",
+                "error",
+            }
         )
         return Sample(threads=threads, **numbers)
 

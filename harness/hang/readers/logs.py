@@ -32,6 +32,9 @@ _PATTERNS: list[tuple[str, str, re.Pattern[str]]] = [
         ),
         ("Exception in thread", "thread-died", r"^\s*Exception in thread (?P<name>.+?):?\s*$"),
         ("never retrieved", "task-died", r"(?:Task|Future) exception was never retrieved"),
+        # An exception as `%r` writes it, by whoever has caught it.
+        ("Error(", "failure", r"\b[A-Za-z_]\w*Error\("),
+        ("Exception(", "failure", r"\b[A-Za-z_]\w*Exception\("),
         ("Killed process", "oom", r"[Oo]ut of memory.*?Killed process (?P<pid>\d+)"),
         ("oom", "oom", r"oom-kill|oom_kill"),
         ("OOMKilled", "oom", r"OOMKilled"),

@@ -16,6 +16,7 @@ from pathlib import Path
 from harness.errors import DrydockError
 from harness.hang.zoo.program import Program
 from harness.processes.leaving import end_with_parent, leaving_on_signals
+from harness.processes.sampling import facts
 from harness.processes.stat import parse_stat
 from harness.processes.tree import descendants_of, read_stats
 
@@ -55,8 +56,8 @@ class Running:
         """Start every process."""
         for name in self.program.processes:
             self._start(name, [name], {})
-            # A server has to listen before somebody asks it.
-            self._wait(f"{name}'s ready", lambda name=name: self._is_ready(name))  # type: ignore[misc]
+            # A server has to listen before somebody asks it; it may be ready to hang only when it has been asked.
+            self._wait(f"{name}'s ready", lambda name=name: self._is_ready(name) or self._listens(name))  # type: ignore[misc]
         for rank in range(self.program.ranks):
             self._start(f"rank{rank}", [], self._place(rank))
         if not self._started:
@@ -134,6 +135,9 @@ class Running:
         if ended:
             raise ProgramFailed(f"{self.program.name}: {name} ended before it was ready.\n{self.log(name)[-2000:]}")
         return False
+
+    def _listens(self, name: str) -> bool:
+        return bool(facts.listening([self._started[name].pid]))
 
     def _wait(self, what: str, come: Callable[[], bool], seconds: float = 180) -> None:
         until = time.monotonic() + seconds

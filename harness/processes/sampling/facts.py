@@ -159,13 +159,14 @@ def listening(pids: list[int]) -> set[int]:
     return found
 
 
-def in_process_group(pid: int) -> bool:
-    """Whether one of its threads is what torch starts for a process group (``c10::setThreadName`` in its backends)."""
+def group_backends(pid: int) -> str:
+    """Backends of the process groups that it is a member of, by the threads that torch starts for each."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return False
-    return any(_GROUP_THREAD.match(read_small(f"/proc/{pid}/task/{thread}/comm") or b"") for thread in threads)
+        return ""
+    names = (read_small(f"/proc/{pid}/task/{thread}/comm") or b"" for thread in threads)
+    return " ".join(sorted({match[1].decode() for name in names if (match := _GROUP_THREAD.match(name))}))
 
 
 def _listening_inodes(pid: int) -> set[str]:

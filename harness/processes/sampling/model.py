@@ -25,6 +25,7 @@ class SampleEntry(BaseModel):
             meanwhile may be wrong), ``unmoved`` (its Python threads have not run since the sample before, whose file
             this is), ``faulthandler``, ``proc``.
         at: seconds since the first sample of the whole dump.
+        switches, main_turns: how often its threads, and its first one, came onto a core so far.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -37,6 +38,7 @@ class SampleEntry(BaseModel):
     read_bytes: int | None = None
     write_bytes: int | None = None
     switches: int | None = None
+    main_turns: int | None = None
     gpu_percent: float | None = None
     error: str = ""
 
@@ -52,7 +54,7 @@ class ProcessEntry(BaseModel):
         pid_namespace, own_pid, start_ticks: inode of its own PID namespace, its number in there, and clock ticks from
             boot to its start. Together they are one process, however many ways lead to it; 0 where not known.
         listens: has a listening socket. An event loop that sleeps is a service's then, rather than a lost await.
-        in_group: it belongs to a process group of torch.distributed, as the names of its threads tell.
+        backends: of the process groups of torch.distributed that it belongs to (``gloo nccl``), by its threads' names.
         missing: expected by the world size, but nowhere found.
         exit_code: of a process that has ended, where somebody kept it.
         wchan, syscall: where the kernel has it, for a process in state D or one that no dumper could read.
@@ -86,7 +88,7 @@ class ProcessEntry(BaseModel):
     wchan: str = ""
     syscall: str = ""
     listens: bool = False
-    in_group: bool = False
+    backends: str = ""
     missing: bool = False
     exit_code: int | None = None
     error: str = ""

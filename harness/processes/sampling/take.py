@@ -188,6 +188,7 @@ class Sampling:
             read_bytes=look.read_bytes,
             write_bytes=look.write_bytes,
             switches=look.switches,
+            main_turns=_main_turns(look, entry.pid),
         )
         earlier = self._asleep.get(entry.pid)
         if earlier is not None and turns.unmoved(earlier.turns, look.threads, earlier.threads, now - earlier.at):
@@ -244,7 +245,12 @@ def _see_whom_they_know(entries: list[ProcessEntry]) -> None:
     found = facts.listening([entry.pid for entry in entries])
     for entry in entries:
         entry.listens = entry.pid in found
-        entry.in_group = facts.in_process_group(entry.pid)
+        entry.backends = facts.group_backends(entry.pid)
+
+
+def _main_turns(look: facts.Look, pid: int) -> int | None:
+    main = look.threads.get(pid)
+    return None if main is None or main.nanoseconds is None else main.taken
 
 
 def _computes(entry: ProcessEntry) -> bool:

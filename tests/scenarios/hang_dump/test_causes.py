@@ -103,8 +103,8 @@ def test_torchrun_is_found_with_its_ranks(ranks: Job, runs: Path) -> None:
     assert dump.verdict["cause"] == "collective-mismatch", dump.ended
     assert sorted(entry["id"] for entry in dump.manifest["processes"]) == ["launcher", "rank0", "rank1"]
     # By their threads, the ranks belong to a process group, and the launcher doesn't.
-    in_group = {entry["id"]: entry.get("in_group", False) for entry in dump.manifest["processes"]}
-    assert in_group == {"launcher": False, "rank0": True, "rank1": True}
+    backends = {entry["id"]: entry.get("backends", "") for entry in dump.manifest["processes"]}
+    assert backends == {"launcher": "", "rank0": "gloo", "rank1": "gloo"}
 
 
 def test_the_log_of_the_one_that_left_is_read(ranks: Job, runs: Path) -> None:
