@@ -40,6 +40,7 @@ step "mypy" mypy
 step "import layers" lint-imports
 step "shellcheck" shell_scripts
 step "Dockerfiles" dockerfiles
+step "known vulnerabilities" scripts/audit.sh
 step "a browser" scripts/ensure-chromium.sh
 # Two at a time: most of what a scenario takes is waiting. Each folder stays with one process (tests/scenarios/conftest.py).
 two=(-n 2)

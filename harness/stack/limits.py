@@ -53,6 +53,14 @@ class Limits:
     cpus: float = 0.0
     cannot: tuple[str, ...] = ()
 
+    def variables(self) -> dict[str, str]:
+        """For the Compose files."""
+        return {
+            "DRYDOCK_MEMORY": str(self.memory),
+            "DRYDOCK_PIDS": str(self.pids or -1),
+            "DRYDOCK_CPUS": f"{self.cpus:g}",
+        }
+
     def shown(self) -> str:
         """For a person."""
         parts = [f"{self.memory / GIB:.3g} GiB of memory"] if self.memory else []

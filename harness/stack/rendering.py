@@ -52,9 +52,7 @@ def variables(
         "DRYDOCK_SAMPLED": samplers.expected(plan.services),
         "DRYDOCK_MODEL_NAME": names[0] if names else "",
         "DRYDOCK_TOLD": str(told_file(plan).parent),
-        "DRYDOCK_MEMORY": str(plan.limits.memory),
-        "DRYDOCK_PIDS": str(plan.limits.pids or -1),
-        "DRYDOCK_CPUS": f"{plan.limits.cpus:g}",
+        **plan.limits.variables(),
         # Not read by Compose (see `write_told`); here, so that a change of it changes the stamp.
         TOLD: json.dumps(_for_reports(plan, dev_image, inference_image, served)),
     }

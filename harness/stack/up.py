@@ -12,8 +12,8 @@ from harness import console, docker_engine, models
 from harness.docker_engine import Compose, Container
 from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed, ToolTooOld
 from harness.models import ModelFiles
-from harness.settings import Settings
-from harness.stack import guard, heal, keys, limits, observe, rendering, samplers, weights
+from harness.settings import Settings, home
+from harness.stack import exposed, guard, heal, keys, limits, observe, rendering, samplers, weights
 from harness.stack.already import fine
 from harness.stack.gpu.machine import Machine, cuda_missing
 from harness.stack.gpu.machine import look as look_at_gpus
@@ -77,6 +77,9 @@ def up(settings: Settings) -> Result:
     plan = with_gpus(plan, machine, load_catalogue())
     settings = plan.settings
     _tell_of_gpus(plan, machine)
+    if said := exposed.warning(settings.workspace, home(), _home_of_user()):
+        console.warn(said)
+        console.mend("make up WORKSPACE=FOLDER   # a folder with your project alone")
     engine = limits.look(client)
     limits.decide(settings, engine)  # refused before anything is fetched or built
     if engine.cannot:
@@ -119,6 +122,13 @@ def up(settings: Settings) -> Result:
         services = wait_ready(client, plan)
         write_record(plan, served, names)
     return Result(plan, changed, services, names, time.monotonic() - started)
+
+
+def _home_of_user() -> Path | None:
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
 
 
 def _in_memory(plan: Plan, served: ModelFiles | None) -> int:

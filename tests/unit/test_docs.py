@@ -43,7 +43,7 @@ NOT_OURS = {
 HOSTS = {"127.0.0.1", "inference", "example.com", "github.com"}
 # First parts of absolute paths: those of the containers, of any Linux, of the servers' routes, and of examples.
 PLACES = {
-    *("workspace", "framework", "models", "runs", "run", "opt", "dev", "proc", "tmp", "etc", "var", "usr"),
+    *("workspace", "framework", "models", "runs", "run", "opt", "dev", "proc", "sys", "tmp", "etc", "var", "usr"),
     *("v1", "health", "metrics", "generate", "tokenize", "completions", "infill", "drydock"),
     *("path", "home"),
 }
@@ -361,3 +361,16 @@ def test_every_verb_of_make_is_in_the_readme() -> None:
     # An editor calls the first; the others are in pages of their own.
     assert helped - named - {"dev-container", "gpu-selftest", "bench-hang", "help"} <= YET_UNTRANSLATED
     assert named <= targets()
+
+
+def test_every_attack_of_the_safety_page_is_tried_by_a_test() -> None:
+    """A row names what holds and who tries it; a test that is gone would leave a promise."""
+    page = (CLONE / "docs" / "safety.md").read_text()
+    names = re.findall(r"`([\w/]+\.py)::(\w+)`", page)
+    assert len(names) > 40
+    for path, name in names:
+        [file] = [one for one in (CLONE / "tests").rglob("*.py") if one.as_posix().endswith(f"/{path}")]
+        found = re.search(rf"((?:^@.*\n(?:[ \])].*\n)*)*)^(async )?def {name}\(", file.read_text(), re.MULTILINE)
+        assert found, f"{path}::{name}"
+        [row] = [line for line in page.splitlines() if f"{path}::{name}`" in line]
+        assert ("pytest.mark.slow" in found[1]) == ("◦" in row), row

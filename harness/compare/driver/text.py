@@ -9,10 +9,17 @@ from .told import Told
 
 
 def source(path: str) -> dict[str, Any]:
-    """Arguments of ``from_pretrained`` for a folder, a hub id or one GGUF file."""
+    """Arguments of ``from_pretrained`` for a folder, a hub id or one GGUF file.
+
+    No code that lies beside weights is run. Left open, transformers asks standard input, on which our orders come.
+    """
     if path.endswith(".gguf"):
-        return {"pretrained_model_name_or_path": str(Path(path).parent), "gguf_file": Path(path).name}
-    return {"pretrained_model_name_or_path": path}
+        return {
+            "pretrained_model_name_or_path": str(Path(path).parent),
+            "gguf_file": Path(path).name,
+            "trust_remote_code": False,
+        }
+    return {"pretrained_model_name_or_path": path, "trust_remote_code": False}
 
 
 class Text:

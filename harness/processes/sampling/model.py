@@ -16,6 +16,10 @@ ANSWER_FORMAT = "drydock-sample/2"
 DUMP_LIMIT = 64 * 2**20
 
 
+# Nodes are asked on which agents run; a megabyte can be made to unpack to a gigabyte.
+LARGEST_UNPACKED = 2 << 30
+
+
 class SampleEntry(BaseModel):
     """How one sample of one process went.
 
@@ -200,7 +204,11 @@ def unpack(data: bytes) -> NodeAnswer:
         ValueError: this isn't one, or not a whole one.
     """
     try:
-        return read_answer(gzip.decompress(data))
+        packed = zlib.decompressobj(wbits=31)
+        text = packed.decompress(data, LARGEST_UNPACKED)
+        if not packed.eof:
+            raise EOFError("it breaks off, or is larger than an answer can be")
+        return read_answer(text)
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"no answer of `harness sample`: {error}") from None
     except ValidationError as error:

@@ -16,7 +16,7 @@ from harness.docker_engine import Compose
 from harness.errors import BadSetting, NotJoined, ServiceFailed
 from harness.places import write_whole
 from harness.settings import Settings, home
-from harness.stack import guard
+from harness.stack import guard, limits
 from harness.stack.images import ensure_images
 from harness.stack.machines import join, meeting
 from harness.stack.machines.meeting import Facts, Refused
@@ -57,6 +57,8 @@ def join_cluster(settings: Settings) -> Joined:
     started = time.monotonic()
     host, ports, token = asked_for(settings)
     client = guard.docker_fit()
+    engine = limits.look(client)
+    limits.decide(settings, engine)
     with guard.only_one(settings):
         mine = docker_engine.containers(client, settings.project)
         guard.our_own(settings, mine)
@@ -73,7 +75,9 @@ def join_cluster(settings: Settings) -> Joined:
         image = the_heads_image(client, settings, head)
         write_token(settings, token)
         compose = compose_for(settings)
-        write_env_file(compose.env_file, variables(settings, host, ports, image))
+        write_env_file(
+            compose.env_file, variables(settings, host, ports, image) | limits.decide(settings, engine).variables()
+        )
         guard.plugins_fit()
         with console.step("the node's container") as step:
             for text in compose.stream("up", "--detach", "--no-build", "--pull", "never"):

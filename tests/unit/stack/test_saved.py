@@ -137,6 +137,18 @@ def test_nothing_leads_out_of_its_place(
     assert [item for item in sorted(tmp_path.rglob("*")) if item not in (*before, path)] == []
 
 
+@pytest.mark.parametrize("kind", [tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
+def test_hard_links_and_devices_are_refused(tmp_path: Path, places: dict[str, Path], kind: bytes) -> None:
+    path = tmp_path / "weights.tar"
+    with tarfile.open(path, "w") as archive:
+        member = tarfile.TarInfo("hub/a")
+        member.type, member.linkname = kind, "../../../etc/passwd"
+        archive.addfile(member)
+    with pytest.raises(SavedUnusable, match="no weight"):
+        loading._place_weights(path, places)
+    assert not places["hub"].exists()
+
+
 def test_a_file_is_not_put_behind_a_link_that_leads_out(tmp_path: Path, places: dict[str, Path]) -> None:
     places["hub"].mkdir()
     (places["hub"] / "a").symlink_to(tmp_path)
