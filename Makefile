@@ -37,7 +37,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 # `make up check` works in order, with -j too.
 .NOTPARALLEL:
 
-.PHONY: help up down status logs shell run check lint compare hang-dump hang-watch hang-demo runs compare-runs diagnose breakpoints attach trace restart-ray doctor report settings clean test test-full bench bench-hang venv docker init dev-container
+.PHONY: help up down status logs shell run check lint compare hang-dump hang-watch hang-demo runs open compare-runs diagnose breakpoints attach trace restart-ray doctor report settings clean test test-full bench bench-hang venv docker init dev-container
 .PHONY: worker ports save load lock verify fingerprint gpu-selftest
 
 help: ## List the verbs
@@ -87,6 +87,9 @@ hang-demo: venv ## Run a program that hangs on purpose, dump it and explain it (
 
 runs: venv ## List what was run, how it ended, and where it lies
 	@.venv/bin/harness runs
+
+open: venv ## Open the newest page in the browser, or say where it lies (`harness open NAME` or `all` for others)
+	@.venv/bin/harness open
 
 compare-runs: venv ## Hold the newest check against an earlier one (AGAINST=runs/FOLDER)
 	@.venv/bin/harness compare-runs

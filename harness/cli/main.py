@@ -36,6 +36,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "hang-demo": ("hang_demo", "Run a program that hangs on purpose, dump it and explain it."),
     "lint": ("lint", "Say what will bite in training, from source and configuration alone."),
     "runs": ("runs", "List what was run, how it ended, and where it lies."),
+    "open": ("open", "Open a run's page in the browser; without a name, the newest."),
     "compare-runs": ("compare_runs", "Hold two checks against each other."),
     "diagnose": ("diagnose", "Say who hangs, who is the laggard and why, from dumped stacks."),
     "breakpoints": ("breakpoints", "Say who waits at a breakpoint: name, node, PID, line, since when."),

@@ -13,7 +13,7 @@ from harness.places import write_whole
 from harness.runs.folder import RESULT, Listed, listed
 
 INDEX = "index.html"
-_PAGES = ("report.html",)
+PAGE = "report.html"
 _STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)-")
 
 
@@ -83,7 +83,7 @@ def find(root: Path, name: str) -> Path:
 def _row(run: Listed) -> Row:
     stamp = _STAMP.match(run.path.name)
     when = "{}-{}-{} {}:{}:{}".format(*stamp.groups()) if stamp else ""
-    page = next((name for name in _PAGES if (run.path / name).is_file()), "")
+    page = PAGE if (run.path / PAGE).is_file() else ""
     return Row(run.path.name, when, run.verb, run.outcome, _about(run.result), page)
 
 

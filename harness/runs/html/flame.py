@@ -69,7 +69,7 @@ def draw(tree: Node, label: str, say: Callable[[float], str] = seconds) -> Marku
     boxes = list(_boxes(tree, 0, 0.0, tree.seconds))
     depth = max(level for _, level, _ in boxes) + 1
     parts = [_box(node, level, start, tree.seconds, say) for node, level, start in boxes]
-    return picture(_WIDTH, depth * _ROW, label, *parts, class_="flame")
+    return picture(_WIDTH, depth * _ROW, label, *parts, class_="flame", role="group")
 
 
 def _boxes(node: Node, level: int, start: float, whole: float) -> Iterator[tuple[Node, int, float]]:

@@ -20,13 +20,14 @@ def element(name: str, *children: str | Markup, **attributes: Attribute) -> Mark
     return Markup("<{}{}>{}</{}>").format(Markup(name), written, Markup("").join(map(escape, children)), Markup(name))
 
 
-def picture(width: int, height: int, label: str, *children: Markup, class_: str = "chart") -> Markup:
+def picture(width: int, height: int, label: str, *children: Markup, class_: str = "chart", role: str = "img") -> Markup:
     """A whole picture that scales with the page.
 
     Args:
         label: what it shows, for people who can't see it.
+        role: ``group`` where parts of it can be reached by keyboard; what is in an ``img`` isn't told of.
     """
-    return element("svg", *children, viewBox=f"0 0 {width} {height}", role="img", aria_label=label, class_=class_)
+    return element("svg", *children, viewBox=f"0 0 {width} {height}", role=role, aria_label=label, class_=class_)
 
 
 def _value(value: str | int | float) -> str:
