@@ -121,7 +121,9 @@ def _volume(client: Any, settings: Settings, framework: str) -> str:
         client.volumes.get(name).remove()
     with console.step(f"the volume with {framework}"):
         client.volumes.create(name, labels=labels)
-        filled = client.containers.create(
+        # Making the container copies the whole of it, and a busy disk takes its time.
+        patient = docker_engine.connect(docker_engine.REMOVAL_SECONDS)
+        filled = patient.containers.create(
             image.reference,
             command=["true"],
             volumes={name: {"bind": f"/opt/{framework}", "mode": "rw"}},

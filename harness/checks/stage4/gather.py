@@ -397,6 +397,8 @@ def environment(base: Mapping[str, str], setup: Setup, mark: str, folder: Path) 
         kept |= {
             "RAY_DEDUP_LOGS": "0",
             "RAY_USAGE_STATS_ENABLED": "0",
+            # A raylet gives up on its own helpers after thirty seconds, which are few where others compute as well.
+            "RAY_agent_register_timeout_ms": "180000",
             "HF_DATASETS_OFFLINE": "1",
             "HF_DATASETS_CACHE": str(folder / "datasets"),
             "DRYDOCK_BREAK": setup.debugged,

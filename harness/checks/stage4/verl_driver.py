@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sys
 import time
 import traceback
@@ -28,6 +29,7 @@ LOOP = "drydock_check"
 # Ray's own default takes a third of the memory for objects; a batch of texts is small.
 OBJECT_STORE = 256 * 1024 * 1024
 LEAVE_SECONDS = 15.0
+RAY_STARTS = 3
 
 
 def main() -> None:
@@ -163,15 +165,7 @@ def _workers(job: dict[str, Any], config: Any) -> tuple[Any, Any]:
     from verl.workers.rollout.llm_server import LLMServerClient
     from verl.workers.rollout.router import GlobalRequestLoadBalancer
 
-    os.environ.pop("RAY_ADDRESS", None)
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE,
-        log_to_driver=True,
-        _temp_dir=os.path.join(job["folder"], "r"),
-    )
+    _start_ray(job["folder"])
     OmegaConf.resolve(config)
     rollout = config.actor_rollout_ref.rollout
     lengths = {name: rollout[name] for name in ("prompt_length", "response_length", "ignore_eos")}
@@ -197,6 +191,28 @@ def _workers(job: dict[str, Any], config: Any) -> tuple[Any, Any]:
         ray.get([worker.__ray_ready__.remote() for worker in reward.reward_loop_workers])
         manager.drydock_reward = reward
     return manager, tokenizer
+
+
+def _start_ray(folder: str) -> None:
+    """A Ray of our own. It gives its own start 30 seconds, which a machine that others use may well take."""
+    import ray
+
+    os.environ.pop("RAY_ADDRESS", None)
+    for attempt in range(RAY_STARTS):
+        try:
+            ray.init(
+                address="local",
+                num_cpus=2,
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE,
+                log_to_driver=True,
+                _temp_dir=os.path.join(folder, "r"),
+            )
+            return
+        except Exception as error:
+            ray.shutdown()
+            if "timed out during startup" not in str(error) or attempt + 1 == RAY_STARTS:
+                raise
 
 
 def _lead_agents(channel: Channel, manager: Any) -> None:
@@ -309,16 +325,23 @@ def _plain(result: Any, tokenizer: Any) -> dict[str, Any]:
 
 
 def _leave(channel: Channel) -> None:
-    """End Ray, and wait until its processes are gone: they end in their own time."""
+    """End Ray, and wait until its processes are gone: they end in their own time, and what doesn't is ended."""
     with contextlib.suppress(Exception):
         import ray
 
         ray.shutdown()
     mark = os.environ.get("DRYDOCK_RUNMARK", "")
-    ends = time.monotonic() + LEAVE_SECONDS
-    while mark and _others(mark) and time.monotonic() < ends:
+    began = time.monotonic()
+    slow: set[int] = set()
+    while mark and (others := _others(mark)) and time.monotonic() - began < 2 * LEAVE_SECONDS:
+        if time.monotonic() - began > LEAVE_SECONDS:
+            # This Ray is ours, so they are as well.
+            slow.update(others)
+            for pid in others:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
         time.sleep(0.1)
-    channel.say("left", processes=len(_others(mark)) if mark else 0)
+    channel.say("left", slow=len(slow))
 
 
 def _others(mark: str) -> list[int]:
