@@ -66,6 +66,8 @@ def read(path: Path) -> Program:
     except ValidationError as error:
         first = error.errors()[0]
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except RecursionError:
+        problem = "its header is nested too deeply"
     except (OSError, SyntaxError, ValueError, yaml.YAMLError) as error:
         problem = str(error)
     raise UsageError(

@@ -82,6 +82,8 @@ def read_lock(path: Path) -> Lock:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Lock()
+    except RecursionError:
+        raise LockUnreadable(f"{path} is nested too deeply.") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise LockUnreadable(f"{path} can't be read: {' '.join(str(error).split())}") from None
     rows = raw.get("images") if isinstance(raw, dict) else None
