@@ -13,6 +13,7 @@ from typing import IO
 from harness.breakpoints.terminal.held import Held
 from harness.dap.model import Breakpoint
 from harness.errors import DebuggerGone, DebuggerSilent, DrydockError, UsageError
+from harness.printable import printable_lines
 
 AROUND = 5
 FILTERS = {"none": (), "uncaught": ("uncaught",), "raised": ("raised", "uncaught"), "user": ("userUnhandled",)}
@@ -61,8 +62,9 @@ class Prompt(cmd.Cmd):
         return f"({self.current.number}{state}) "
 
     def say(self, text: str) -> None:
-        """Print a line."""
-        print(text, file=self.stdout, flush=True)  # a debugger's prompt speaks for itself
+        """Print a line, or several; values are foreign text."""
+        # A debugger's prompt speaks for itself.
+        print(printable_lines(text), file=self.stdout, flush=True)
 
     def emptyline(self) -> bool:
         """Nothing; repeating the last command would step unasked."""
