@@ -174,12 +174,12 @@ def test_a_vpn_over_our_network_is_seen(stack: Stack, client: docker.DockerClien
     network = client.networks.create(
         f"{stack.project}_default", driver="bridge", labels={docker_engine.PROJECT_LABEL: stack.project}
     )
-    network.reload()
-    subnet = network.attrs["IPAM"]["Config"][0]["Subnet"]
     interface = f"dd{uuid.uuid4().hex[:8]}"
-    # A bridge of nobody's, because wherever Docker is the kernel has that kind.
-    subprocess.run(["ip", "link", "add", interface, "type", "bridge"], check=True)
     try:
+        network.reload()
+        subnet = network.attrs["IPAM"]["Config"][0]["Subnet"]
+        # A bridge of nobody's, because wherever Docker is the kernel has that kind.
+        subprocess.run(["ip", "link", "add", interface, "type", "bridge"], check=True)
         subprocess.run(["ip", "link", "set", interface, "up"], check=True)
         # A worse metric than the bridge's own: whoever uses that network meanwhile notices nothing.
         subprocess.run(["ip", "route", "add", subnet, "dev", interface, "metric", "4000"], check=True)
@@ -188,8 +188,8 @@ def test_a_vpn_over_our_network_is_seen(stack: Stack, client: docker.DockerClien
             f"Docker's network {stack.project}_default ({subnet}) collides with the route to {subnet} by {interface}."
         ]
     finally:
-        subprocess.run(["ip", "link", "del", interface], check=True)
         network.remove()
+        subprocess.run(["ip", "link", "del", interface], check=True)
     assert texts(stack.run("doctor", "--json", TOPIC="docker").json(), "docker.networks", "bad") == []
 
 
