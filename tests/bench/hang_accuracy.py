@@ -46,8 +46,8 @@ _BLIND = (
     "",
     "The second ten, by another stranger, met rules that had never met them: cause 4 of 7, laggards 5 of 7, both that",
     "are well called hung, none certain and wrong; the eighth, under Ray, didn't come up on a busy machine that day.",
-    "Five rules were made after that: a thread that leaves its collective between two looks, or works between two naps,",
-    "gets on; two threads of a process in collectives; a queue whose readers all wait for its lock; a program that polls",
+    "Five rules were made after that: a thread that leaves its collective between two looks, or works between two naps,",  # noqa: E501
+    "gets on; two threads of a process in collectives; a queue whose readers all wait for its lock; a program that polls",  # noqa: E501
     "for what its log says has failed.",
     "",
     "The ten after public issues: their truth was committed before any verdict on them. But whoever wrote them knew",
