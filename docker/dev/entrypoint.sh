@@ -35,6 +35,7 @@ main() {
         stay_joined --num-cpus 0 --num-gpus 0
         ;;
     shared-head)
+        fixed_ports head
         /opt/venv/bin/python /opt/drydock/dashboard_gate.py gate "${DRYDOCK_GATE_PORT:-$gate_port}" \
             "http://127.0.0.1:$DRYDOCK_INNER_DASHBOARD_PORT" 127.0.0.1 &
         /opt/venv/bin/python -m harness.stack.machines.serve "$DRYDOCK_SHARE" "$DRYDOCK_MEETING_PORT" \
@@ -46,12 +47,18 @@ main() {
             ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"}
         ;;
     node)
+        fixed_ports node
         before_joining=ask_the_head
         # shellcheck disable=SC2086
         stay_joined $DRYDOCK_RAY_FLAGS ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"}
         ;;
     *) exec "$@" ;;
     esac
+}
+
+# Where nothing is told (in a Slurm job, say), the ports follow from that of RAY_ADDRESS alone.
+fixed_ports() {
+    [ -n "${DRYDOCK_RAY_FLAGS:-}" ] || eval "$(/opt/venv/bin/python -m harness.stack.machines.ports "$1" "${RAY_ADDRESS##*:}")"
 }
 
 # Whether the head takes this node, each time anew: it may have been brought up again as something else. What can't be

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness import console
+from harness.cli.delegated import runs_in_dev
 from harness.cli.options import as_typed_here, json_option, setting_option
 from harness.cli.ways import ways_in
 from harness.errors import BadSetting, DrydockError, NothingToSample, SamplingDenied
@@ -21,6 +22,9 @@ from harness.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from harness.hang.collect import Collected
+
+
+PASSED_ON = ("match", "logs", "locals", "native", "tasks", "gap", "json_output")
 
 
 @click.command("hang-dump")
@@ -51,6 +55,7 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     if settings.json_output:
         console.to_stderr()
     request = _request(settings, everything)
+    _hand_on(ctx, settings, everything, in_full)
     with console.step("sampling", quiet_below=3600):
         ways = ways_in(settings)
         threading.Thread(target=_load_the_rest, args=(ways,), daemon=True).start()
@@ -95,6 +100,21 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     if problem is not None:
         console.show_error(problem)
     ctx.exit(1 if verdict.hangs else problem.exit_code if problem is not None else 0)
+
+
+def _hand_on(ctx: click.Context, settings: Settings, everything: bool, in_full: bool) -> None:
+    """A cluster over several machines is asked from ``dev``, which has its Ray; nobody here need have one."""
+    named = (settings.pids, settings.containers, settings.ray_address, settings.via, settings.hosts)
+    if any(named) or not runs_in_dev():
+        return
+    from harness.stack.status import recall
+
+    if not recall(settings)[0].shared:
+        return
+    from harness.stack.delegate import delegate
+
+    flags = ["--everything"] * everything + ["--all"] * in_full
+    ctx.exit(delegate(settings, "hang-dump", PASSED_ON, flags))
 
 
 def _load_the_rest(ways: Sequence[Way]) -> None:

@@ -41,11 +41,16 @@ def _elsewhere(settings: Settings) -> list[Way]:
         from harness.hang.ways import via
 
         ways += via.find(settings.via, settings.hosts, settings.remote)
-    if settings.ray_address and not (_in_dev() and settings.ray_address == _OWN_RAY):
+    if settings.ray_address and not (_in_dev() and settings.ray_address in (_OWN_RAY, _shared_ray())):
         from harness.hang.ways import ray_nodes
 
         ways += ray_nodes.find(settings.ray_address)
     return ways
+
+
+def _shared_ray() -> str:
+    """The address of this stack's own cluster, if other machines may join it and this is its ``dev``."""
+    return os.environ.get("RAY_ADDRESS", "") if os.environ.get("DRYDOCK_SHARE") else ""
 
 
 def _in_dev() -> bool:
@@ -80,6 +85,9 @@ def _inside(settings: Settings, wanted: list[str]) -> list[Way]:
     named = [way for way in found if any(fnmatch.fnmatchcase(way.name, name) for name in wanted)]
     if named or wanted:
         return named
+    if shared := _shared_ray():
+        # The containers here by their samplers, and every other machine through Ray.
+        return [*(found or here.find()), *ray_nodes.find(shared, here=True)]
     if found:
         return [*found, ray_nodes.state("http://ray-head:8265")]
     # A stack without samplers: its nodes can still be reached through Ray, with what their own user may see.

@@ -34,7 +34,8 @@ def main() -> None:
     _CHANNEL = os.dup(1)
     os.dup2(2, 1)
     try:
-        ray, context = _join(json.loads(sys.stdin.readline()))
+        asked = json.loads(sys.stdin.readline())
+        ray, context = _join(asked)
     except BaseException as error:  # noqa: BLE001  # whatever it is, whoever asked is told
         _say({"error": _first_line(error)})
         _leave(1)
@@ -46,7 +47,9 @@ def main() -> None:
     # From here on nobody writes any more: an end of the input is the end of whoever asked.
     threading.Thread(target=_end_with_asker, daemon=True).start()
     try:
-        _run(ray, json.loads(line), [node["NodeID"] for node in nodes if node["Alive"]])
+        alive = [_described(node) for node in nodes if node["Alive"]]
+        # Through the client's port no node need be within reach from here.
+        _run(ray, json.loads(line), alive, _Reach(alive) if not asked["address"].startswith("ray://") else None)
         _say({"done": True})
     except BaseException as error:  # noqa: BLE001
         _say({"error": _first_line(error)})
@@ -109,8 +112,48 @@ def _described(node: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _run(ray: Any, work: dict[str, Any], nodes: list[str]) -> None:
+class _Reach:
+    """Which nodes can't be reached any more, tried over and over: Ray takes a minute until it gives one up."""
+
+    EVERY, SECONDS, TRIES = 1.0, 2.0, 2
+
+    def __init__(self, nodes: list[dict[str, Any]]) -> None:
+        self._nodes = {node["id"]: (node["address"], node["port"]) for node in nodes if node["port"]}
+        self._failed: dict[str, int] = {}
+        self._reasons: dict[str, str] = {}
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def lost(self, node: str) -> str:
+        """Why a node can't be reached, "" where it can."""
+        if self._failed.get(node, 0) < self.TRIES:
+            return ""
+        address, port = self._nodes[node]
+        return f"its machine can't be reached: {address}:{port}: {self._reasons.get(node, '')}"
+
+    def _watch(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(max_workers=min(64, len(self._nodes) or 1)) as pool:
+            while True:
+                list(pool.map(self._try, self._nodes))
+                time.sleep(self.EVERY)
+
+    def _try(self, node: str) -> None:
+        import socket
+
+        if self._failed.get(node, 0) >= self.TRIES:
+            return
+        try:
+            socket.create_connection(self._nodes[node], timeout=self.SECONDS).close()
+            self._failed[node] = 0
+        except OSError as error:
+            self._reasons[node] = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+            self._failed[node] = self._failed.get(node, 0) + 1
+
+
+def _run(ray: Any, work: dict[str, Any], alive: list[dict[str, Any]], reach: _Reach | None) -> None:
     """A short task on each node that tells where it is, then the program on each place once."""
+    nodes = [node["id"] for node in alive]
     parcel, program = base64.b64decode(work["parcel"]), b""
     if work.get("program"):
         with open(work["program"], "rb") as file:
@@ -125,14 +168,16 @@ def _run(ray: Any, work: dict[str, Any], nodes: list[str]) -> None:
     while greetings or working:
         now = time.monotonic()
         if now > start_by:
-            for reference, node in greetings.items():
-                _give_up(ray, reference, node, f"no process of Ray came up on it within {work['start_seconds']:g} s")
-            greetings = {}
+            late = f"no process of Ray came up on it within {work['start_seconds']:g} s"
+            _leave_out(ray, greetings, lambda _node, late=late: late)
+        if reach is not None:
+            _leave_out(ray, greetings, reach.lost)
+            _leave_out(ray, working, reach.lost)
         if now > end_by:
-            for reference, node in working.items():
-                _give_up(ray, reference, node, "it didn't answer in time")
+            _leave_out(ray, working, lambda _node: "it didn't answer in time")
             return
-        ready = ray.wait([*greetings, *working], num_returns=1, timeout=0.2)[0]
+        open_ones = [*greetings, *working]
+        ready = ray.wait(open_ones, num_returns=1, timeout=0.2)[0] if open_ones else []
         for reference in ready:
             node = greetings.pop(reference, "") or working.pop(reference)
             try:
@@ -165,10 +210,14 @@ def _pinned(task: Any, node: str, name: str) -> Any:
     )  # fmt: skip
 
 
-def _give_up(ray: Any, reference: Any, node: str, reason: str) -> None:
-    with contextlib.suppress(Exception):
-        ray.cancel(reference, force=True)
-    _say({"node": node, "error": reason})
+def _leave_out(ray: Any, pending: dict[Any, str], reason_of: Any) -> None:
+    """No longer wait for those nodes for which there is a reason, and tell it."""
+    for reference, node in list(pending.items()):
+        if reason := reason_of(node):
+            del pending[reference]
+            with contextlib.suppress(Exception):
+                ray.cancel(reference, force=True)
+            _say({"node": node, "error": reason})
 
 
 # Functions in functions travel by value, so that a node needs none of this file.

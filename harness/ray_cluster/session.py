@@ -35,12 +35,14 @@ class Node:
 
     Attributes:
         host: its own name for itself.
+        address, port: where its raylet listens.
         death: why it is dead, where Ray knows.
     """
 
     id: str
     host: str
     address: str = ""
+    port: int = 0
     alive: bool = True
     resources: dict[str, float] = field(default_factory=dict)
     death: str = ""

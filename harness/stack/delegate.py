@@ -78,7 +78,7 @@ def _watched(
     return code
 
 
-def delegate(settings: Settings, verb: str, passed_on: Sequence[str]) -> int:
+def delegate(settings: Settings, verb: str, passed_on: Sequence[str], flags: Sequence[str] = ()) -> int:
     """Run a verb in ``dev``; returns its exit code.
 
     Raises:
@@ -89,7 +89,7 @@ def delegate(settings: Settings, verb: str, passed_on: Sequence[str]) -> int:
         for field in passed_on
         if settings.origin(field) != "default"
     }
-    return execute(docker_engine.connect(), settings, ["harness", verb], environment=environment)
+    return execute(docker_engine.connect(), settings, ["harness", verb, *flags], environment=environment)
 
 
 def answer_from_dev(settings: Settings, arguments: Sequence[str], passed_on: Sequence[str]) -> tuple[int, Any]:

@@ -18,6 +18,7 @@ from harness.settings import home
 from harness.stack import samplers
 from harness.stack.gpu.fit import fit, flags
 from harness.stack.keys import last_written
+from harness.stack.machines.ports import told
 from harness.stack.paths import relative_to_clone
 from harness.stack.plan import Plan
 from harness.stack.presets import environment
@@ -76,9 +77,7 @@ def variables(
             "DRYDOCK_SHARE": settings.share,
             "DRYDOCK_PORT": str(settings.port),
             "DRYDOCK_RAY_PORT": str(plan.ports.control),
-            "DRYDOCK_MEETING_PORT": str(plan.ports.meeting),
-            "DRYDOCK_INNER_DASHBOARD_PORT": str(plan.ports.dashboard),
-            "DRYDOCK_RAY_FLAGS": f"{plan.ports.of_head()} {plan.ports.of_node()}",
+            **told("head", plan.ports),
         }
     if plan.server.relay_port is not None:
         values["DRYDOCK_RELAY_PORT"] = str(plan.server.relay_port)

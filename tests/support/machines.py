@@ -6,16 +6,28 @@ network into a bridge here. A node's container joins that network (NODE_NETWORK=
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import shutil
 import subprocess
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from tests.support.harness import docker
+from tests.support.harness import CLONE, Ended, Stack, docker, free_port
+
+PROGRAM = CLONE / "tests" / "scenarios" / "machines" / "ranks.py"
+# Machines that start a Ray node at once on few cores run into Ray's own time limits.
+WAIT = "900"
+
+ROOT = () if os.geteuid() == 0 else ("sudo", "-n")
 
 
 def run(*command: str, check: bool = True) -> str:
     """Run a command as root; returns what it prints."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([*ROOT, *command], capture_output=True, text=True, check=False)
     assert not check or done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
     return done.stdout
 
@@ -27,6 +39,11 @@ class Machine:
     name: str
     address: str
     cable: str  # its end on this machine
+
+    def inside(self, *command: str) -> str:
+        """Run a program of this machine's in that one's network; returns what it prints."""
+        pid = json.loads(docker("inspect", self.name))[0]["State"]["Pid"]
+        return run("nsenter", "--target", str(pid), "--net", *command)
 
     @property
     def network(self) -> str:
@@ -58,7 +75,6 @@ class Lan:
 
     prefix: str
     number: int
-    image: str
     machines: list[Machine] = field(default_factory=list)
 
     @property
@@ -92,25 +108,109 @@ class Lan:
         if left:
             docker("rm", "-f", *left)
         run("ip", "link", "del", self.bridge, check=False)
-        while (
-            subprocess.run(["iptables", "-D", "FORWARD", *self._rule], capture_output=True, check=False).returncode == 0
-        ):
-            pass
+        while f"-i {self.bridge} " in run("iptables", "-S", "FORWARD"):
+            run("iptables", "-D", "FORWARD", *self._rule)
 
-    def machine(self) -> Machine:
-        """One more."""
+    def machine(self, image: str) -> Machine:
+        """One more; of the image nothing but `sleep` is used."""
         host = len(self.machines) + 2
         made = Machine(f"{self.prefix}-machine{host}", f"10.91.{self.number}.{host}", f"dd{self.number}m{host}")
         docker(
             "run", "--detach", "--init", "--name", made.name, "--hostname", f"machine{host}", "--network", "none",
-            "--label", f"dev.drydock.test-lan={self.bridge}", "--entrypoint", "sleep", self.image, "infinity",
+            "--label", f"dev.drydock.test-lan={self.bridge}", "--entrypoint", "sleep", image, "infinity",
         )  # fmt: skip
         pid = json.loads(docker("inspect", made.name))[0]["State"]["Pid"]
         run("ip", "link", "add", made.cable, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
         run("ip", "link", "set", made.cable, "master", self.bridge, "up")
         inside = ("nsenter", "--target", str(pid), "--net", "ip")
         run(*inside, "address", "add", f"{made.address}/24", "dev", "eth0")
+        run(*inside, "link", "set", "lo", "up")
         run(*inside, "link", "set", "eth0", "up")
         run(*inside, "route", "add", "default", "via", self.address)
         self.machines.append(made)
         return made
+
+
+@dataclass
+class Cluster:
+    """A head and the nodes that have joined it."""
+
+    lan: Lan
+    head: Stack
+    nodes: dict[str, Stack] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """For HEAD=."""
+        return f"{self.lan.address}:{self.head.settings['RAY_PORT']}"
+
+    @property
+    def image(self) -> str:
+        """Of the head and all nodes."""
+        return docker("inspect", "--format", "{{.Config.Image}}", self.head.container("dev")).strip()
+
+    def machine(self) -> Machine:
+        """One more, which hasn't joined."""
+        return self.lan.machine(self.image)
+
+    @property
+    def token_file(self) -> Path:
+        """The head's own; elsewhere it would be a copy."""
+        return self.head.folder / "ray_token"
+
+    def worker(self, machine: Machine, **settings: str) -> Ended:
+        """``make worker`` on a machine."""
+        node = Stack(
+            project=machine.name,
+            folder=self.head.folder,
+            settings={
+                "HEAD": self.address,
+                "TOKEN_FILE": str(self.token_file),
+                "NODE_NETWORK": machine.network,
+                "WORKSPACE": self.head.settings["WORKSPACE"],
+                "WAIT": WAIT,
+            },
+        )
+        self.nodes[machine.name] = node
+        return node.run("worker", timeout=1000, **settings)
+
+    def states(self) -> dict[str, str]:
+        """Address to state of every node, as `make status` tells them."""
+        return {node["ip"]: node["state"] for node in self.head.run("status", "--json").json()["nodes"]}
+
+    def close(self) -> None:
+        """End all of it."""
+        for stack in [*self.nodes.values(), self.head]:
+            stack.run("down")
+        volumes = docker(
+            "volume", "ls", "-q", "--filter", f"label=com.docker.compose.project={self.head.project}"
+        ).split()
+        if volumes:
+            docker("volume", "rm", "-f", *volumes)
+
+
+@contextlib.contextmanager
+def cluster_of(project: str, folder: Path) -> Iterator[Cluster]:
+    """A shared cluster whose head is this machine; no other has joined yet."""
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    shutil.copy(PROGRAM, workspace)
+    for path in (folder, workspace, workspace / PROGRAM.name):
+        path.chmod(0o755)
+    number = zlib.crc32(project.encode()) % 200 + 20
+    with Lan(project, number) as lan:
+        settings = {
+            "SHARE": lan.address,
+            "RAY_PORT": str(14000 + 10 * number),
+            "PORT": str(free_port()),
+            "DASHBOARD_PORT": str(free_port()),
+            "WORKSPACE": str(workspace),
+            "WAIT": WAIT,
+        }
+        cluster = Cluster(lan, Stack(project, folder, settings))
+        try:
+            cluster.head.run("up", timeout=1800).ok()
+            cluster.token_file.write_text(cluster.head.key("ray_token"))
+            yield cluster
+        finally:
+            cluster.close()

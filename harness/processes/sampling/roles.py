@@ -12,7 +12,7 @@ CommandRole = Literal["server", "launcher", "worker", ""]
 
 _SERVER_COMMANDS = re.compile(
     r"vllm(?:\.entrypoints| serve)|VLLM::|vllm_ext|sglang\.launch_server|sglang::|areal\.[\w.]*(?:vllm|sglang)_server"
-    r"|xllamacpp|llama_cpp|llamacpp_server|llama-server|-m gateway"
+    r"|xllamacpp|llama_cpp|llamacpp_server|llama-server|-m gateway(?!\.healthcheck)"
     r"|uvicorn|gunicorn|hypercorn|text-generation|trtllm-serve"
 )
 _LAUNCHER_COMMANDS = re.compile(

@@ -19,6 +19,11 @@ from harness.stack.machines.meeting import Facts, Refused
 from harness.stack.machines.ports import AGENTS, DEBUGGERS, WORKERS, Ports, head_address
 from harness.stack.machines.serve import closed
 
+# All that a head may set here.
+NAMES = (
+    "DRYDOCK_NODE_ADDRESS", "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_API_KEY",
+)  # fmt: skip
 EXIT = {"unreachable": 75, "stranger": 20, "token": 21, "version": 22, "clock": 23, "ports": 24}
 
 
@@ -32,7 +37,7 @@ def main() -> None:
         print(f"drydock: not joined ({refused.kind}): {refused.what}\n{refused.mend}", file=sys.stderr)  # noqa: T201
         sys.exit(EXIT[refused.kind])
     for name, value in {"DRYDOCK_NODE_ADDRESS": address, **head.told}.items():
-        if name.isidentifier():
+        if name in NAMES:
             print(f"export {name}={shlex.quote(value)}")  # noqa: T201
 
 

@@ -1,10 +1,13 @@
 """Which ports a cluster over several machines uses; pure. A firewall can only be told what is fixed.
 
-Ray would choose most of them anew at each start.
+Ray would choose most of them anew at each start. ``python -m harness.stack.machines.ports head|node PORT`` prints as
+lines of shell what docker/dev/entrypoint.sh needs, where Compose hasn't told it.
 """
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import dataclass
 
 # Of Ray's worker processes; one each. Ray tries a port before it hands it out.
@@ -136,3 +139,19 @@ def head_address(text: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or not 0 < int(port) <= 65535 - BLOCK:
         raise ValueError(f"{text} is not HOST:PORT")
     return host, int(port)
+
+
+def told(role: str, ports: Ports) -> dict[str, str]:
+    """The variables of docker/dev/entrypoint.sh that say which ports a head or a node takes."""
+    if role == "node":
+        return {"DRYDOCK_RAY_FLAGS": ports.of_node()}
+    return {
+        "DRYDOCK_RAY_FLAGS": f"{ports.of_head()} {ports.of_node()}",
+        "DRYDOCK_MEETING_PORT": str(ports.meeting),
+        "DRYDOCK_INNER_DASHBOARD_PORT": str(ports.dashboard),
+    }
+
+
+if __name__ == "__main__":
+    for name, value in told(sys.argv[1], Ports(int(sys.argv[2]))).items():
+        print(f"export {name}={shlex.quote(value)}")  # noqa: T201

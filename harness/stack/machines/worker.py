@@ -20,7 +20,7 @@ from harness.stack import guard, limits
 from harness.stack.images import ensure_images
 from harness.stack.machines import join, meeting
 from harness.stack.machines.meeting import Facts, Refused
-from harness.stack.machines.ports import Ports, head_address
+from harness.stack.machines.ports import Ports, head_address, told
 from harness.stack.plan import container_user
 from harness.stack.rendering import write_env_file
 
@@ -141,7 +141,7 @@ def variables(settings: Settings, host: str, ports: Ports, image: str) -> dict[s
         "DRYDOCK_UID": str(uid),
         "DRYDOCK_GID": str(gid),
         "DRYDOCK_HEAD": f"{host}:{ports.base}",
-        "DRYDOCK_RAY_FLAGS": ports.of_node(),
+        **told("node", ports),
         "DRYDOCK_WORKSPACE": str(settings.workspace),
         "DRYDOCK_SECRETS": str(settings.state_dir / "worker"),
     }
