@@ -67,7 +67,8 @@ class Scene:
 def scene(environ: Mapping[str, str] = os.environ, *, in_dev: bool = False) -> Scene:
     """Ask everybody; whoever doesn't answer is part of the scene."""
     board = gather.dashboard(environ)
-    relay = _through_relay() if in_dev else None
+    # On a shared cluster there is none: `dev` is in the machine's network, whose other users it would let in.
+    relay = _through_relay() if in_dev and not environ.get("DRYDOCK_SHARE") else None
     here = inside.of_this_process()
     try:
         session = str((board.get("/api/version", seconds=ASK_SECONDS) or {}).get("session_name") or "")

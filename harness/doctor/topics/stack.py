@@ -62,7 +62,7 @@ def gather_services(context: Context) -> list[Service]:
     from harness.stack import observe
 
     plan, client = _plan(context.settings), context.engine().client
-    answers: dict[str, Callable[[], Answer]] = {"ray-head": lambda: observe.ask_ray(plan.expected)}
+    answers: dict[str, Callable[[], Answer]] = {plan.expected.head: lambda: observe.ask_ray(plan.expected)}
     if "inference" in plan.services:
         answers["inference"] = lambda: observe.ask_server(plan.expected)
     found = docker_engine.containers(client, plan.settings.project)

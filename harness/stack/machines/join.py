@@ -55,7 +55,11 @@ def check(host: str, ports: Ports, token: str) -> tuple[str, Facts]:
     if warning:
         print(f"drydock: {warning}", file=sys.stderr)  # noqa: T201
     meeting.same_version(head, meeting.own_facts())
-    meeting.ports_open(closed(host, (ports.control, *ports.of_every_node)), f"from here to the head {host}")
+    if shut := closed(host, (ports.control, *ports.of_every_node)):
+        # What the head itself can't reach either isn't there yet.
+        if meeting.ask(host, ports.meeting, token, "/listens", {"ports": shut}, seconds=15)["closed"]:
+            raise Refused("unreachable", f"The head at {host} is still starting.", "make status   # on the head")
+        meeting.ports_open(shut, f"from here to the head {host}")
     address = own_address(host, ports.meeting)
     tried = (*ports.of_every_node, WORKERS.start, DEBUGGERS.start, AGENTS.start)
     with listening(address, tried) as heard:

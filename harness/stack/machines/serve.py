@@ -2,6 +2,7 @@
 
     /facts    what the head is made of, and where the inference server is
     /reach    tries ports of whoever asks, and of nobody else; answers those that are closed
+    /listens  the same for the head's own ports: is it up, or is a firewall between?
     /nodes    Ray's list of nodes
 
 Everybody has to prove that they know the token (meeting.py).
@@ -72,6 +73,9 @@ class Place(BaseHTTPRequestHandler):
             return own_facts().as_dict()
         if self.path == "/reach":
             return {"closed": closed(self.client_address[0], [int(port) for port in body["ports"]][:MOST_PORTS])}
+        if self.path == "/listens":
+            own = str(self.connection.getsockname()[0])
+            return {"closed": closed(own, [int(port) for port in body["ports"]][:MOST_PORTS])}
         if self.path == "/nodes":
             return ray_nodes(self.dashboard, self.token)
         return None

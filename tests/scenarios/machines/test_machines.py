@@ -67,21 +67,22 @@ def test_every_machine_is_dumped_and_a_cut_off_one_is_reported_not_waited_for(ra
 @pytest.mark.parametrize("ranks", ["stop_here"], indirect=True)
 def test_breakpoints_of_every_machine_are_listed_also_when_one_is_cut_off(ranks: Cluster) -> None:
     def paused() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = ranks.head.run("breakpoints", "--json").json()["sessions"]
+        found: list[dict[str, Any]] = ranks.head.run("breakpoints", "--json").json()["paused"]
         return found
 
     wait_for("all to be paused", lambda: len(paused()) == 3, 60)
     ranks.lan.machines[0].cut_off()
     started = time.monotonic()
+    known = [one["node"] for one in paused() if one["file"].endswith("ranks.py") and one["line"]]
+    assert set(known) == {ranks.lan.address, ranks.lan.machines[1].address}
     text = ranks.head.run("breakpoints").stdout
-    assert f"{ranks.lan.machines[0].address} can't be reached" in text
-    assert text.count("ranks.py:31") == 2
-    assert time.monotonic() - started < 30
+    assert f"{ranks.lan.machines[0].address} can't be reached" in " ".join(text.split())
+    assert time.monotonic() - started < 40
 
 
 @pytest.mark.parametrize("ranks", ["wait_for_weights"], indirect=True)
 def test_a_slow_network_makes_a_dump_later_and_not_less(ranks: Cluster) -> None:
-    ranks.lan.machines[0].slow("delay", "200ms", "50ms", "loss", "1%")
+    ranks.lan.machines[0].slow("8mbit", loss=0.02)
     answer, _ = dump(ranks)
     assert len(waiting_on(answer)) == 3
 

@@ -141,5 +141,14 @@ def test_ports_are_listened_at_only_while_they_are_tried() -> None:
     assert closed("127.0.0.1", [free]) == [free]
 
 
+@pytest.mark.parametrize(("up", "kind"), [(False, "unreachable"), (True, "ports")])
+def test_a_head_that_is_still_starting_is_not_taken_for_a_firewall(
+    monkeypatch: pytest.MonkeyPatch, port: int, up: bool, kind: str
+) -> None:
+    monkeypatch.setattr(join, "closed", lambda host, ports: [6379])  # as seen from the node
+    monkeypatch.setattr("harness.stack.machines.serve.closed", lambda host, ports: [] if up else list(ports))
+    assert refusal(lambda: join.check("127.0.0.1", Ports(port - 1), "right")).kind == kind
+
+
 def test_without_a_token_nobody_is_asked() -> None:
     assert refusal(lambda: join.check("10.0.0.1", Ports(6379), "")).kind == "token"

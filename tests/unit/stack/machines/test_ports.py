@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
 from harness.breakpoints import inside
+from harness.settings import Settings
 from harness.stack.machines import ports
-from harness.stack.machines.ports import Ports, head_address, table
+from harness.stack.machines.ports import Ports, head_address, table, told
 
 
 def numbers(text: str) -> set[int]:
@@ -52,3 +54,15 @@ def test_a_heads_address(text: str, expected: tuple[str, int]) -> None:
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):
         head_address(text)
+
+
+def test_the_page_has_the_table() -> None:
+    page = Path(__file__).parents[4].joinpath("docs", "machines.md").read_text()
+    rows = page.partition("<!-- ports -->")[2].partition("\n\n")[0].strip().splitlines()[2:]
+    fields = Settings.model_fields
+    expected = table(Ports(fields["ray_port"].default), fields["port"].default)
+    assert rows == [f"| {row.ports} | {row.to} | {row.what} | {row.asks} |" for row in expected]
+
+
+def test_a_node_is_told_less_than_a_head() -> None:
+    assert told("node", Ports(6379)).keys() < told("head", Ports(6379)).keys()
