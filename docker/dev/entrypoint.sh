@@ -8,6 +8,7 @@
 #
 # On several machines (docker/compose/share.yaml, worker.yaml), in the machine's own network and on fixed ports:
 #   shared-head   `dev` and head in one
+#   job COMMAND...   a head that waits for DRYDOCK_RAY_NODES nodes, runs a command, and ends with it
 #   node          a node on another machine; asks the head first whether it may join, and says why not
 #
 # Never `ray stop`: it ends every Ray process that it can see.
@@ -46,6 +47,10 @@ main() {
         exec /opt/drydock/with-env ray start --head $DRYDOCK_RAY_FLAGS --include-dashboard true "${common[@]}" \
             ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"}
         ;;
+    job)
+        shift
+        run_job "$@"
+        ;;
     node)
         fixed_ports node
         before_joining=ask_the_head
@@ -54,6 +59,24 @@ main() {
         ;;
     *) exec "$@" ;;
     esac
+}
+
+# In the head's own container, for a driver finds its node by what lies in /tmp and by process numbers.
+run_job() {
+    local head command code=0
+    "$0" shared-head &
+    head=$!
+    trap 'end_node "${command:-}"; end_node "$head"; exit 143' TERM INT
+    until /opt/drydock/ray-health; do
+        kill -0 "$head" 2>/dev/null || exit 1
+        sleep 2 &
+        wait $! || true
+    done
+    /opt/drydock/with-env "$@" &
+    command=$!
+    wait "$command" || code=$?
+    end_node "$head"
+    exit "$code"
 }
 
 # Where nothing is told (in a Slurm job, say), the ports follow from that of RAY_ADDRESS alone.
