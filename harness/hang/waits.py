@@ -163,7 +163,8 @@ def phases_of(frame: Frame) -> frozenset[str]:
     """What a call is about."""
     if frame.is_native:
         return frozenset()
-    own = not is_plumbing(frame)
+    # A script's own level: what its file is called says nothing of what is under way.
+    own = not is_plumbing(frame) and frame.name != "<module>"
     return frozenset(
         phase
         for phase, functions, files, own_code in _table().phases
@@ -181,6 +182,7 @@ def _is_loop(frame: Frame) -> bool:
     return frame.function == "_handle_request_noblock" and frame.file == "socketserver.py"
 
 
+@lru_cache(maxsize=65536)
 def _is_helper_call(frame: Frame) -> bool:
     return not frame.is_native and any(
         _same_file(frame.file, file) and functions is not None and functions.match(frame.function)

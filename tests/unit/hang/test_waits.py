@@ -95,3 +95,9 @@ def test_a_thread_that_sleeps_with_the_interpreter_s_lock() -> None:
     found = standing.of_threads((thread("python a.py:1", active=True, gil=True),))
     assert found is not None
     assert found.gil_holder is None
+
+
+def test_what_a_script_is_called_says_nothing_of_what_it_does() -> None:
+    """The same lost await was another cause in `agents_wait.py` than in `lost_reward.py`."""
+    assert "user-code" not in waits.phases_of(Frame("<module>", "lost_reward.py", 40))
+    assert "user-code" in waits.phases_of(Frame("compare", "math_verifier.py", 40))
