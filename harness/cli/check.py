@@ -65,6 +65,7 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
     if settings.json_output:
         console.to_stderr()
     stages = _stages(settings)
+    settings = _with_sample(settings, stages)
     if not (here or flags["openai_base_url"] or api_key_file or in_container()):
         code = _in_the_stack(settings, agent_args, framework=_framework(settings) if 4 in stages else None)
         if code is not None:
@@ -105,6 +106,15 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
     if settings.json_output:
         console.emit_json({**folder.redactor.data(report.model_dump(mode="json")), "folder": shown(folder.path)})
     return report.exit_code
+
+
+def _with_sample(settings: Settings, stages: tuple[int, ...]) -> Settings:
+    """The sample agent goes with its sample configuration, as with its data: stage 4 can't do without one."""
+    sample = Path("training/areal.yaml")
+    named = settings.config or settings.origin("agent") != "default"
+    if 4 not in stages or named or not (settings.workspace / sample).is_file():
+        return settings
+    return settings.model_copy(update={"config": str(sample)})
 
 
 def _in_areal(settings: Settings, folders: tuple[Path, ...]) -> Any:
