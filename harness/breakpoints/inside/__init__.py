@@ -45,10 +45,13 @@ def install() -> None:
 
 
 def _after_fork() -> None:
-    """A forked child has none of its parent's threads; it is asked on a port of its own."""
-    from harness.breakpoints.inside import agent
+    """A forked child has none of its parent's threads; it is asked on a port of its own.
 
-    if agent.running is not None:
+    Nothing is imported here: most children are about to run another program, and an import that another thread of the
+    parent was in at that moment would never come to its end. Ray Client's server hung so on a busy machine.
+    """
+    agent: Any = sys.modules.get(f"{__name__}.agent")
+    if getattr(agent, "running", None) is not None:
         role, host = agent.running.role, agent.running.host
         agent.running.socket.close()
         agent.running = None

@@ -93,6 +93,10 @@ def test_no_driver_joins_without_the_token(own_stack: Stack) -> None:
     assert "authentication" in refused.stderr.lower(), refused.stderr
 
 
+# What Ray Client's server says of a client that it couldn't serve.
+CLIENT_LOGS = "cd /tmp/ray/session_latest/logs; tail -n 40 ray_client_server*"
+
+
 def test_no_ray_client_joins_with_another_token(own_stack: Stack) -> None:
     script = "import ray.util; ray.util.connect('ray-head:10001', connection_retries={}); print('joined')"
     refused = in_dev(own_stack, script.format(1), "--env", f"RAY_AUTH_TOKEN={'0' * 64}")
@@ -100,7 +104,7 @@ def test_no_ray_client_joins_with_another_token(own_stack: Stack) -> None:
     assert "joined" not in refused.stdout
     # Ray Client doesn't say why. It is the token, for with it the same goes well, if slowly where much else runs.
     joined = in_dev(own_stack, script.format(8))
-    assert joined.stdout == "joined\n", joined.stderr
+    assert joined.stdout == "joined\n", joined.stderr + own_stack.execute("ray-head", "sh", "-c", CLIENT_LOGS)
 
 
 def test_in_dev_the_dashboard_needs_no_token_and_nobody_else_gets_there(own_stack: Stack) -> None:
