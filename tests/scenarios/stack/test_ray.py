@@ -102,8 +102,13 @@ def test_no_ray_client_joins_with_another_token(own_stack: Stack) -> None:
     refused = in_dev(own_stack, script.format(1), "--env", f"RAY_AUTH_TOKEN={'0' * 64}")
     assert refused.returncode != 0
     assert "joined" not in refused.stdout
-    # Ray Client doesn't say why. It is the token, for with it the same goes well, if slowly where much else runs.
-    joined = in_dev(own_stack, script.format(8))
+    # Ray Client doesn't say why. It is the token, for with it the same goes well. Now and then Ray's proxy, which forks
+    # while it speaks gRPC, loses the server that it starts for a client ("SpecificServer startup failed"; one in fifteen
+    # on a busy machine): then a person tries again.
+    for _ in range(4):
+        joined = in_dev(own_stack, script.format(8))
+        if joined.returncode == 0:
+            break
     assert joined.stdout == "joined\n", joined.stderr + own_stack.execute("ray-head", "sh", "-c", CLIENT_LOGS)
 
 
