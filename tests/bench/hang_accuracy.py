@@ -44,8 +44,8 @@ _BLIND = (
     "they do on the next program. The first ten have been seen by now: two rules were changed after them (a task in an",
     "executor's thread, a tool that polls), and later two more (who is in a process group, a server of one thread).",
     "",
-    "The second ten, by another stranger, met rules that had never met them: cause 4 of 7, laggards 5 of 7, both that",
-    "are well called hung, none certain and wrong; the eighth, under Ray, didn't come up on a busy machine that day.",
+    "The second ten, by another stranger, met rules that had never met them: cause 5 of 8, laggards 5 of 8, both that",
+    "are well called hung, none certain and wrong.",
     "Five rules were made after that: a thread that leaves its collective between two looks, or works between two naps,",  # noqa: E501
     "gets on; two threads of a process in collectives; a queue whose readers all wait for its lock; a program that polls",  # noqa: E501
     "for what its log says has failed.",

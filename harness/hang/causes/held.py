@@ -48,7 +48,11 @@ def _in_user_code(scene: Scene, group: Group, started: list[Group]) -> Finding:
     if started and all(child.wakes and not child.busy for child in started):
         alive = "It sleeps, and is woken up again and again: it may get on."
         return Finding("user-code", 0.6, who, [*evidence, alive], "slow")
-    stuck = bool(group.progress) and any(one.busy for one in [group, *started])
+    working = [one for one in [group, *started] if one.busy]
+    if working and all(one.progress == "looping" for one in working):
+        round_ = "It computes, at other lines of one function in every sample: nobody can see whether that ends."
+        return Finding("user-code", 0.8, who, [*evidence, round_], "slow")
+    stuck = bool(group.progress) and bool(working)
     score = 0.88 if stuck else 0.8 if group.standing.active or group.busy else 0.7
     return Finding("user-code", score, who, evidence)
 

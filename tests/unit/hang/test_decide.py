@@ -509,3 +509,20 @@ def test_a_late_rank_that_sleeps_between_pieces_of_work_is_slow(turns: int, cpu:
     late = _twice(decodes, turns, cpu, id="rank1", pid=2, backends="gloo")
     verdict = diagnose(dump(_twice(collective(), 0, backends="gloo"), late))
     assert verdict.state == state
+
+
+def test_a_reward_that_computes_at_other_lines_is_slow_and_no_false_alarm() -> None:
+    """Five looks at one long function say no more than that it is long."""
+
+    def at(line: int) -> Thread:
+        return thread(
+            f"find_longest_match difflib.py:{line}", "reward train.py:20", "<module> train.py:30", active=True
+        )
+
+    late = process(at(300), pid=2)
+    late.samples = [Sample((at(300 + n),), float(n), cpu_seconds=1.0 + n) for n in range(5)]
+    waits = process(collective(), id="rank1", pid=3)
+    waits.samples = [Sample((collective(),), float(n), cpu_seconds=1.0) for n in range(5)]
+    verdict = diagnose(dump(late, waits))
+    assert (verdict.state, verdict.confidence == "certain") == ("slow", False)
+    assert "user-code" in verdict.candidates
