@@ -45,7 +45,7 @@ _BLIND = (
     "executor's thread, a tool that polls), and later two more (who is in a process group, a server of one thread).",
     "",
     "The second ten, by another stranger, met rules that had never met them: cause 5 of 8, laggards 5 of 8, both that",
-    "are well called hung, none certain and wrong.",
+    "are well called hung, none certain and wrong. (Two of the eight were judged after the rules below were made.)",
     "Five rules were made after that: a thread that leaves its collective between two looks, or works between two naps,",  # noqa: E501
     "gets on; two threads of a process in collectives; a queue whose readers all wait for its lock; a program that polls",  # noqa: E501
     "for what its log says has failed.",
