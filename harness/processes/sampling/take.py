@@ -18,11 +18,13 @@ from harness.processes.sampling.model import NodeAnswer, ProcessEntry, SampleEnt
 from harness.processes.sampling.tasks import await_chains
 from harness.processes.sampling.tensors import with_sizes
 from harness.processes.sampling.wake import wake
-from harness.processes.stat import read_stat
+from harness.processes.stat import TICKS_PER_SECOND, read_stat
 
 _HELD_SECONDS = 1.0
 # Of so many who compute, so many further samples; and what share of a core counts as that.
 _CLOSER_LOOKS, _MORE_SAMPLES, _SHORT_GAP, _COMPUTING_SHARE = 8, 3, 0.3, 0.1
+# The kernel counts in ticks, and having its stacks read costs a process part of one: less than this may be nothing.
+_COMPUTING_SECONDS = 3 / TICKS_PER_SECOND
 _ENDED = "it ended before it could be sampled"
 
 
@@ -112,7 +114,7 @@ class Sampling:
     def _look_closer(self, living: list[ProcessEntry]) -> None:
         """Some more samples of whoever computes: two of a long computation are often in one function by chance."""
         for number in range(self._request.samples + 1, self._request.samples + 1 + _MORE_SAMPLES):
-            computing = [entry for entry in living if _computes(entry)][:_CLOSER_LOOKS]
+            computing = [entry for entry in living if computes(entry)][:_CLOSER_LOOKS]
             if not computing or self._broken_off.wait(_SHORT_GAP):
                 return
             self._round(computing, number)
@@ -253,13 +255,14 @@ def _main_turns(look: facts.Look, pid: int) -> int | None:
     return None if main is None or main.nanoseconds is None else main.taken
 
 
-def _computes(entry: ProcessEntry) -> bool:
+def computes(entry: ProcessEntry) -> bool:
     """Whether it used a good part of a core from its first sample to its last."""
     timed = [sample for sample in entry.samples if sample.file and sample.cpu_seconds is not None]
     if len(timed) < 2:
         return False
     span = timed[-1].at - timed[0].at
-    return span > 0 and ((timed[-1].cpu_seconds or 0.0) - (timed[0].cpu_seconds or 0.0)) / span > _COMPUTING_SHARE
+    used = (timed[-1].cpu_seconds or 0.0) - (timed[0].cpu_seconds or 0.0)
+    return used >= _COMPUTING_SECONDS and used > _COMPUTING_SHARE * span
 
 
 def _ended_unseen(entry: ProcessEntry) -> bool:
