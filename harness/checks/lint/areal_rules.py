@@ -10,6 +10,9 @@ from harness.checks.lint.rule import Hit, Rule
 
 DEFAULT_KEY = "areal-admin-key"
 _SPEC = re.compile(r"^(\w+)(?:\[\w+\])?[:.]((?:[dtpce]\d+)+)$")
+# As AReaL 1.0.4 parses it: an engine, perhaps a name, a colon, and sizes from 1 on.
+_ROLLOUT_SPEC = re.compile(r"^(?:sglang|vllm)(?:\[\w+\])?:(?:[dtp][1-9]\d*)+$")
+ENGINES = ("sglang", "vllm")
 
 
 def _int(config: Config, path: str, default: int | None = None) -> int | None:
@@ -112,6 +115,17 @@ def _dp_size(config: Config) -> Iterator[Hit]:
             return
         if re.fullmatch(r"(?:[dtpce]\d+)+", text.strip()):
             yield config.hit("rollout.backend", f"{text} doesn't say which engine: sglang:{text} or vllm:{text}")
+            return
+        engine = re.split(r"[:.\[]", text.strip(), maxsplit=1)[0]
+        if engine not in ENGINES:
+            yield config.hit(
+                "rollout.backend", f"{text}: AReaL rolls out with {' or '.join(ENGINES)}, not with {engine}"
+            )
+            return
+        if not _ROLLOUT_SPEC.match(text.strip()):
+            yield config.hit(
+                "rollout.backend", f"AReaL can't read {text}: {engine}:d1 is one server, {engine}:d4t2 four of two GPUs"
+            )
             return
     nodes, each = _int(config, "cluster.n_nodes"), _int(config, "cluster.n_gpus_per_node")
     rollout, actor = _gpus(config, "rollout"), _gpus(config, "actor")

@@ -285,6 +285,9 @@ def _framework(names: set[str]) -> Framework:
         return "verl"
     if "allocation_mode" in names or ("rollout" in names and names & {"gconfig", "actor", "experiment_name", "sglang"}):
         return "areal"
+    # One that lost its rollout is still told from something else altogether.
+    if "gconfig" in names and names & {"actor", "experiment_name"}:
+        return "areal"
     return "plain"
 
 

@@ -154,11 +154,18 @@ def importable(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
     yield Finding(
         id=_of(rolled).id("importable"),
         title="agent found by name",
-        status="warn",
+        # Whoever names a module means it so; whoever names a file may start training somewhere else than the check.
+        status="fail" if by_module(agent) else "warn",
         detail=f"{_of(rolled).worker} doesn't find the module {found[0]['module']}; it was loaded from its file here",
         consequence=_of(rolled).not_found,
         mend=f"start training in {folder}, or put that on PYTHONPATH{_of(rolled).python_path}",
     )
+
+
+def by_module(agent: AgentSource) -> bool:
+    """Whether the agent was named as training names it, by a module and not by a file."""
+    name = agent.given.strip().rpartition(":")[0] or agent.given
+    return "/" not in name and not name.endswith(".py")
 
 
 def failures(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ sys.path[:] = [
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "inside"))
 
 from drydock_channel import Channel, numbers, template_of  # noqa: E402
+from drydock_slurm import render  # noqa: E402
 
 # A rollout in training comes from the configuration's own sections; everything else is training's business.
 SECTIONS = ("experiment_name", "trial_name", "seed", "tokenizer_path", "cluster", "rollout", "gconfig", "scheduler")
@@ -51,6 +52,8 @@ def main() -> None:
         channel.say("phase", name=phase)
         config, base, told = read_config(job)
         channel.say("config", **told)
+        if told["scheduler"] == "slurm":
+            channel.say("slurm", **render(config[2], base, ROLE))
         phase = "workers"
         channel.say("phase", name=phase)
         controller = _controller(job, config, base)
@@ -97,6 +100,7 @@ def read_config(job: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
 
     Sections that only training needs are left alone: they may be a subclass's, or need what isn't on this machine.
     """
+    from areal.api.alloc_mode import ModelAllocation
     from areal.api.cli_args import (
         BaseExperimentConfig,
         ClusterSpecConfig,
@@ -120,9 +124,13 @@ def read_config(job: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     rollout = section("rollout", InferenceEngineConfig) if "rollout" in given else None
     if rollout is None:
         raise ValueError("the configuration has no section rollout")
+    # Another takes its place below; training would end with this one.
+    if rollout.backend and ModelAllocation.from_str(rollout.backend, name="rollout").backend not in ("sglang", "vllm"):
+        raise ValueError(f"rollout.backend {rollout.backend} is no inference engine: sglang or vllm")
     gconfig = section("gconfig", GenerationHyperparameters)
     scheduler = section("scheduler", SchedulerConfig)
     cluster = section("cluster", ClusterSpecConfig)
+    as_asked = section("rollout", InferenceEngineConfig)
     changed: dict[str, Any] = {}
     for name, value in job["set"].items():
         _set(rollout, name, value, changed)
@@ -155,7 +163,8 @@ def read_config(job: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
         "tokenizer_path": rollout.tokenizer_path,
         "env_vars": sorted({name for spec in rollout.scheduling_spec for name in spec.env_vars}),
     }
-    return (rollout, gconfig), base, told
+    as_asked.experiment_name, as_asked.trial_name = base.experiment_name, base.trial_name
+    return (rollout, gconfig, as_asked), base, told
 
 
 def _set(rollout: Any, name: str, value: Any, changed: dict[str, Any]) -> None:

@@ -109,8 +109,16 @@ KNOWN = (
         fatal=True,
     ),
     _known(
+        "debugger-missing",
+        r"No module named debugpy",
+        "the worker's Python has no debugpy",
+        "pip install debugpy",
+        fatal=True,
+    ),
+    _known(
         "module-missing",
-        r"No module named '([\w.]+)'",
+        # Without quotes where `python -m` says it.
+        r"No module named '?([\w.]+)'?",
         "a worker lacks the package {0}",
         "install it into the Python that has AReaL",
         fatal=True,
@@ -164,13 +172,6 @@ KNOWN = (
         r"NotImplementedError.*\bn\b.*(?:not supported|!= ?1)",
         "AReaL's proxy answers one choice a call",
         "leave n out, and make several calls",
-    ),
-    _known(
-        "debugger-missing",
-        r"No module named debugpy",
-        "the worker's Python has no debugpy",
-        "pip install debugpy",
-        fatal=True,
     ),
 )
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 
 from harness.agent.source import AgentSource
 from harness.checks.findings import Finding
-from harness.checks.stage4 import course_rules, trajectory_rules, verl_rules
+from harness.checks.stage4 import course_rules, slurm_rules, trajectory_rules, verl_rules
 from harness.checks.stage4.data import Rolled
 
 Rule = Callable[[Rolled, AgentSource | None], Iterator[Finding]]
 
 # In the order in which a person wants to read them.
 RULES: tuple[Rule, ...] = (
+    slurm_rules.rendered,
     course_rules.started,
     verl_rules.samples,
     course_rules.whole,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -168,6 +169,14 @@ def test_an_agent_that_the_worker_does_not_find_by_name_is_told() -> None:
     assert "/w" in found.mend
 
 
+def test_an_agent_that_was_named_by_its_module_and_is_not_found_fails() -> None:
+    notes = [note("found", importable=False, module="my_agent"), returned(1.0), returned(1.0, 1, "s1")]
+    for given, status in (("my_agent:A", "fail"), ("my_agent.A", "fail"), ("x/my_agent.py:A", "warn")):
+        agent = replace(AGENT, given=given)
+        (found,) = [one for one in rules.judge(rolled(notes=notes), agent) if one.id == "areal.importable"]
+        assert found.status == status
+
+
 def test_v1_appended_is_told_from_the_path() -> None:
     bad = call("/v1/chat/completions", status=404, reply=None)
     found = judged(rolled(trajectories=[], agents=[("s0", bad)], notes=[raised("NotFoundError", "404")]))["areal.calls"]
@@ -246,3 +255,23 @@ def test_a_reward_functions_rewards_are_those_of_the_rows() -> None:
     assert judged(sound)["areal.starts"].detail.startswith("controller, worker and engine")
     nan = rolled(asked=asked, notes=[], agents=[], trajectories=[trajectory(reward=float("nan")), trajectory()])
     assert judged(nan)["areal.rewards"].status == "fail"
+
+
+SCRIPT = "#!/bin/bash\n#SBATCH --job-name=e_t:check\n#SBATCH --nodes=1\n#SBATCH --mem=32768M\n\nsrun true\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "sentence"),
+    [
+        ({}, "skip", "written by AReaL and not submitted; bash reads it: nodes=1, mem=32768M"),
+        ({"slurm": "sbatch: Job 7 to start at"}, "skip", "bash and sbatch --test-only read it"),
+        ({"slurm": "error: Invalid partition", "accepted": False}, "fail", "refuses AReaL's job: error: Invalid"),
+        ({"syntax": "line 9: unexpected EOF"}, "fail", "bash can't read AReaL's job: line 9"),
+        ({"script": "", "refused": "ValueError: entire nodes"}, "fail", "writes no job for its workers: ValueError"),
+    ],
+)
+def test_a_slurm_job_is_looked_at_and_never_passes(told: dict[str, Any], status: str, sentence: str) -> None:
+    sound = {"script": SCRIPT, "refused": "", "syntax": "", "slurm": None, "accepted": True}
+    found = judged(rolled(more=[event("slurm", **(sound | told))]))["areal.slurm"]
+    assert found.status == status
+    assert sentence in found.detail

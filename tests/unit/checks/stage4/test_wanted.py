@@ -62,6 +62,7 @@ def test_break_starts_the_worker_under_a_debugger_and_gives_it_time(tmp_path: Pa
     ("text", "kind", "sentence"),
     [
         ("gconfig: {n_samples: 2}\nallocation_mode: sglang:d1\n", BadConfig, "has no section rollout"),
+        ("experiment_name: e\nactor: {path: m}\ngconfig: {}\n", BadConfig, "has no section rollout"),
         ("a: 1\n", BadConfig, "neither AReaL's nor verl's"),
         (CONFIG.replace("local", "kubernetes"), BadConfig, "no scheduler 'kubernetes'"),
     ],
