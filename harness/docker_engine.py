@@ -103,9 +103,10 @@ def context_name() -> str:
     folder = Path(os.environ.get("DOCKER_CONFIG", "~/.docker")).expanduser()
     try:
         name = os.environ.get("DOCKER_CONTEXT") or json.loads((folder / "config.json").read_text())["currentContext"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return "default"
-    return str(name) or "default"
+    # Docker's own client takes nothing else for a name either.
+    return name if isinstance(name, str) and name else "default"
 
 
 def _context_host() -> str | None:
@@ -117,11 +118,11 @@ def _context_host() -> str | None:
     for meta in sorted((folder / "contexts" / "meta").glob("*/meta.json")):
         try:
             context = json.loads(meta.read_text())
-        except (OSError, ValueError):
+            if context["Name"] == name:
+                host = context["Endpoints"]["docker"]["Host"]
+                return host if isinstance(host, str) else None
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             continue
-        if context.get("Name") == name:
-            host: str | None = context.get("Endpoints", {}).get("docker", {}).get("Host")
-            return host
     return None
 
 

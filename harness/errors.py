@@ -54,6 +54,7 @@
     * ComposeFailed            docker compose itself gave up
     * CheckEnded               a check in `dev` was killed or stopped; agents can do that to it
   * LockUnreadable             docker/images.lock isn't what `make lock` writes
+  * CatalogueUnreadable        docker/images.yaml isn't a catalogue of images
   * ImageMoved                 a registry's tag leads to another image than the lock says
   * NoSuchRun                  a folder holds no run of a command, or its record can't be read
   * CommandNotStarted          the shell for a command could not be started
@@ -464,6 +465,13 @@ class LockUnreadable(DrydockError):
 
     consequence = "No image can be pulled or checked."
     mend = "git checkout docker/images.lock   # or correct that entry; make lock writes it"
+
+
+class CatalogueUnreadable(DrydockError):
+    """The catalogue of images was changed by hand into something that can't be read."""
+
+    consequence = "Nobody knows which images there are, so nothing was started."
+    mend = "git diff docker/images.yaml   # what was changed; git checkout docker/images.yaml takes it back"
 
 
 class ImageMoved(DrydockError):

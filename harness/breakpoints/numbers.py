@@ -16,7 +16,7 @@ def of(found: Iterable[Worker], folder: Path) -> dict[str, int]:
     path = folder / "sessions.json"
     try:
         before = {str(key): int(number) for key, number in json.loads(path.read_text()).items()}
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         before = {}
     numbers = numbered(found, before)
     if numbers != before:

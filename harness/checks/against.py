@@ -100,7 +100,7 @@ def read(folder: Path) -> Kept:
         ) from None
     try:
         environment = json.loads((folder / "environment.json").read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         environment = {}
     return Kept(folder.name, report, environment if isinstance(environment, dict) else {})
 

@@ -144,6 +144,8 @@ def _fault(raw: bytes, number: int) -> str:
         return f"no JSON: {error.msg} at column {error.colno}"
     except RecursionError:
         return "nested too deeply"
+    except ValueError:
+        return "a number with more digits than Python reads"
     if isinstance(value, dict):
         return "" if value else "an empty object"
     kind = {"list": "a list", "str": "a string", "NoneType": "null", "bool": "true or false"}.get(

@@ -91,9 +91,14 @@ class _Pair:
         file = self.job.earlier / "samples.jsonl"
         if not file.is_file():
             raise NoSuchRun(f"{self.job.earlier} holds no samples of a comparison", mend="AGAINST=runs/FOLDER-compare")
-        with file.open(encoding="utf-8") as lines:
+        with file.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                sample = Sample(**json.loads(line))
+                try:
+                    sample = Sample(**json.loads(line))
+                except (ValueError, TypeError, RecursionError):
+                    raise NoSuchRun(
+                        f"{file} has a line that is no sample of a comparison", mend="AGAINST=runs/FOLDER-compare"
+                    ) from None
                 if sample.id not in self.store.samples and sample.id < self.job.count:
                     # What is read now is held against what was read then, where the server could read at all.
                     sample.decode = sample.prefill or sample.decode

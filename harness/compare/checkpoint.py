@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,9 +13,13 @@ from harness.compare.model import Sample, Score
 
 
 class Lines:
-    """A file of JSON objects with ids, of which only the places are kept in memory; the last of an id counts."""
+    """A file of JSON objects with ids, of which only the places are kept in memory; the last of an id counts.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        fits: takes one of them; raises TypeError or KeyError for what isn't such a thing, where the file then ends.
+    """
+
+    def __init__(self, path: Path, fits: Callable[[dict[str, Any]], object] = dict) -> None:
         self.path = path
         self._places: dict[int, int] = {}
         self._file: IO[bytes] = path.open("a+b")
@@ -23,9 +27,13 @@ class Lines:
         end = 0
         for raw in self._file:
             try:
-                number = json.loads(raw)["id"]
-            except (ValueError, KeyError, TypeError):
+                value = json.loads(raw)
+                fits(value)
+                number = value["id"]
+            except (ValueError, KeyError, TypeError, RecursionError):
                 break  # cut off in mid-write
+            if type(number) is not int or not 0 <= number < 2**63 or not raw.endswith(b"\n"):
+                break
             self._places[number] = end
             end += len(raw)
         self._file.truncate(end)
@@ -68,13 +76,13 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.samples = Lines(folder / "samples.jsonl")
+        self.samples = Lines(folder / "samples.jsonl", lambda value: Sample(**value))
         self._scores: dict[str, Lines] = {}
 
     def scores(self, of: str) -> Lines:
         """What somebody says about the samples: ``bfloat16``, ``float32``, ``second``."""
         if of not in self._scores:
-            self._scores[of] = Lines(self.folder / f"reference-{of}.jsonl")
+            self._scores[of] = Lines(self.folder / f"reference-{of}.jsonl", lambda value: value["logprobs"])
         return self._scores[of]
 
     def sample(self, number: int) -> Sample:

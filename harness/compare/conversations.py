@@ -54,11 +54,13 @@ def read(path: Path) -> Iterator[Conversation]:
 def _conversation(path: Path, number: int, text: str) -> Conversation:
     try:
         row = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _bad(path, number, f"no JSON ({error})") from None
     if not isinstance(row, dict):
         raise _bad(path, number, "not an object")
     output, logprobs = row.get("output_ids") or (), row.get("logprobs") or ()
+    if not isinstance(output, (list, tuple)) or not isinstance(logprobs, (list, tuple)):
+        raise _bad(path, number, "output_ids and logprobs have to be lists")
     if len(output) != len(logprobs):
         raise _bad(path, number, f"{len(output)} output_ids and {len(logprobs)} logprobs")
     if _are_ids(row.get("prompt_ids")):

@@ -36,7 +36,10 @@ def read(stream: BinaryIO) -> dict[str, Any] | None:
     body = stream.read(length)
     if len(body) < length:
         return None
-    message = json.loads(body)
+    try:
+        message = json.loads(body)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if not isinstance(message, dict):
         raise ValueError("no object")
     return message

@@ -163,9 +163,9 @@ def _address() -> tuple[str, str]:
     folder = Path(os.environ.get("DOCKER_CONFIG") or "~/.docker").expanduser()
     try:
         name = os.environ.get("DOCKER_CONTEXT") or json.loads(read(folder / "config.json") or "{}")["currentContext"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         name = "default"
-    if name in ("", "default"):
+    if name == "default" or not isinstance(name, str) or not name:
         return "default", DEFAULT_ADDRESS
     told = ask(["docker", "context", "inspect", "--format", "{{.Endpoints.docker.Host}}", name], ENGINE_SECONDS)
     return name, told.out.strip()

@@ -26,7 +26,7 @@ def cleaned(content: bytes, redactor: Redactor) -> bytes:
     """py-spy's JSON with the values of local variables without secrets; what is no such JSON holds no variables."""
     try:
         threads = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return content
     for variable in _variables(threads):
         if is_secret_name(str(variable.get("name"))):
@@ -37,5 +37,9 @@ def cleaned(content: bytes, redactor: Redactor) -> bytes:
 
 
 def _variables(threads: Any) -> list[dict[str, Any]]:
-    frames = [frame for thread in threads if isinstance(thread, dict) for frame in thread.get("frames") or ()]
-    return [variable for frame in frames for variable in frame.get("locals") or ()]
+    frames = [frame for thread in _dicts(threads) for frame in _dicts(thread.get("frames"))]
+    return [variable for frame in frames for variable in _dicts(frame.get("locals"))]
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

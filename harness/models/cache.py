@@ -24,6 +24,7 @@ from typing import Any
 
 from harness.errors import DownloadFailed, LibraryMissing, NoSpace
 from harness.models.progress import Meter, readable
+from harness.places import write_whole
 from harness.settings import Settings
 
 RECORD = "drydock.json"
@@ -98,17 +99,14 @@ def read_json(file: Path) -> dict[str, Any]:
     """A JSON object from a file; empty where there is none."""
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
 def write_json(file: Path, value: dict[str, Any]) -> None:
-    """Write a JSON object so that nobody ever reads half of it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(file)
+    """Write a JSON object so that nobody ever reads half of it, nor finds half of it lying beside."""
+    write_whole(file, json.dumps(value, indent=2) + "\n")
 
 
 @contextmanager

@@ -63,9 +63,10 @@ def check_folder(path: Path) -> FolderModel:
     text = config.get("text_config")
     inner: dict[str, Any] = text if isinstance(text, dict) else {}
     context = config.get("max_position_embeddings") or inner.get("max_position_embeddings")
-    architectures = config.get("architectures") or [""]
+    architectures = config.get("architectures")
+    architecture = architectures[0] if isinstance(architectures, list) and architectures else ""
     small = [file for file in path.iterdir() if file.is_file() and file.suffix != ".safetensors" and wanted(file.name)]
-    return FolderModel(path, (*weights, *small), str(architectures[0]), context if isinstance(context, int) else None)
+    return FolderModel(path, (*weights, *small), str(architecture), context if isinstance(context, int) else None)
 
 
 def wanted(name: str) -> bool:
@@ -98,7 +99,7 @@ def check_safetensors(path: Path) -> None:
             header = json.loads(file.read(length))
             ends = [value["data_offsets"][1] for name, value in header.items() if name != "__metadata__"]
             expected = 8 + length + max(ends, default=0)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             raise _damaged(path, f"its header can't be read ({size:,} bytes)") from None
     if size != expected:
         raise _damaged(path, f"it has {size:,} bytes and should have {expected:,}")
@@ -121,7 +122,7 @@ def _config(path: Path) -> dict[str, Any]:
         raise _no_model(path)
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise UnusableModel(f"{file} can't be read: {error}", mend="download or save the model again") from None
     if not isinstance(config, dict):
         raise UnusableModel(f"{file} isn't a JSON object.", mend="download or save the model again")
@@ -151,7 +152,9 @@ def _weights(path: Path) -> list[Path]:
     if index.is_file():
         try:
             shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            if not all(isinstance(name, str) and name for name in shards):
+                raise ValueError("a shard's name is no text")
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise UnusableModel(f"{index} can't be read: {error}", mend="download or save the model again") from None
         missing = [name for name in shards if not (path / name).is_file()]
         if missing:

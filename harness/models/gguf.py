@@ -60,7 +60,8 @@ def read_header(path: Path) -> GgufHeader:
             )
         try:
             fields, end = _walk(file, size)
-        except (_Short, struct.error, UnicodeDecodeError, OverflowError, MemoryError):
+        # OSError: a length that leads beyond what a file can have.
+        except (_Short, struct.error, UnicodeDecodeError, OverflowError, MemoryError, RecursionError, OSError):
             raise _truncated(path, size) from None
     if end > size:
         raise _truncated(path, size, end)

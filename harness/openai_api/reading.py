@@ -47,7 +47,7 @@ class ToolCall:
         """The arguments as an object, or None where they aren't one (small models send a bare string)."""
         try:
             value = json.loads(self.arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         return value if isinstance(value, dict) else None
 
@@ -191,7 +191,7 @@ class StreamReader:
             return False
         try:
             data = json.loads(event.data)
-        except ValueError:
+        except (ValueError, RecursionError):
             self._deviation("an event's data is no JSON")
             return False
         if not isinstance(data, dict):

@@ -202,7 +202,7 @@ def listed(root: Path) -> list[Listed]:
         verb = "-".join(part for part in path.name.split("-")[2:] if not part.isdigit())
         try:
             result = json.loads((path / RESULT).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             result = None
         if not isinstance(result, dict):
             found.append(Listed(path, verb, "unfinished", {}))

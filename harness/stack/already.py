@@ -53,9 +53,10 @@ class Record:
         """A record as it was written, None where there is none that can be read."""
         try:
             raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            raw["names"] = list(map(str, raw["names"]))
             watched = {name: (int(stamp[0]), int(stamp[1])) for name, stamp in raw.pop("watched").items()}
             return cls(watched=watched, expected=Expected(**raw.pop("expected")), **raw)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
             return None
 
     def write(self, path: Path) -> None:

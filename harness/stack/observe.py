@@ -127,7 +127,7 @@ def ask_server(expected: Expected) -> Answer:
     try:
         value = json.loads(body)
         said = str(value.get("reason") or value.get("error", {}).get("message") or "")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         pass
     return Answer(False, f"HTTP {status} {said}".strip())
 
@@ -147,7 +147,7 @@ def ask_ray(expected: Expected) -> Answer:
         if expected.head == "dev":
             # How many machines there should be, nobody knows.
             return Answer(alive >= 1, f"{alive} node{'s' * (alive != 1)}, this one among them")
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Answer(False, "dashboard answers something that is no list of nodes")
     return Answer(alive >= expected.ray_nodes, f"{alive} of {expected.ray_nodes} nodes")
 

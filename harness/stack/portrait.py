@@ -60,7 +60,7 @@ def read(path: Path) -> dict[str, Any]:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadSetting(f"DIFF={path} can't be read: {error.strerror}.") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadSetting(f"DIFF={path} is no JSON.", mend="make fingerprint JSON=1 > FILE   # writes one") from None
     if not isinstance(raw, dict) or "drydock" not in raw:
         raise BadSetting(f"DIFF={path} is no fingerprint.", mend="make fingerprint JSON=1 > FILE   # writes one")

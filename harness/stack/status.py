@@ -142,7 +142,7 @@ def _kept_gpus(settings: Settings) -> dict[str, Any]:
 def _kept_part(settings: Settings, name: str) -> dict[str, Any]:
     try:
         kept = json.loads((settings.state_dir / "up.json").read_text(encoding="utf-8"))[name]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return {}
     return kept if isinstance(kept, dict) else {}
 
@@ -153,7 +153,7 @@ def _kept(settings: Settings) -> tuple[dict[str, str], tuple[str, ...]]:
         kept = json.loads((settings.state_dir / "up.json").read_text(encoding="utf-8"))
         given = {name: str(value) for name, value in kept["settings"].items() if name in type(settings).model_fields}
         return given, tuple(map(str, kept["names"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}, (settings.model,)
 
 

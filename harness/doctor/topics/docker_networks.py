@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,17 +98,21 @@ def read_routes(table: str) -> tuple[Route, ...]:
     routes = []
     for line in table.splitlines()[1:]:
         parts = line.split()
-        if len(parts) < 8 or int(parts[7], 16) == 0:
-            continue
-        address, mask = (socket.inet_ntoa(struct.pack("=I", int(parts[place], 16))) for place in (1, 7))
-        routes.append(Route(Net(f"{address}/{mask}", strict=False), parts[0]))
+        try:
+            address, mask = (socket.inet_ntoa(struct.pack("=I", int(parts[place], 16))) for place in (1, 7))
+            if mask != "0.0.0.0":
+                routes.append(Route(Net(f"{address}/{mask}", strict=False), parts[0]))
+        except (IndexError, ValueError, struct.error):
+            continue  # no route
     return tuple(routes)
 
 
-def pools_of(configured: Iterable[dict[str, Any]]) -> tuple[tuple[Net, int], ...]:
+def pools_of(configured: Any) -> tuple[tuple[Net, int], ...]:
     """The pools that the daemon's configuration names, else those that are built in."""
-    pools = [(as_net(pool.get("Base", "")), int(pool.get("Size", 0))) for pool in configured]
-    return tuple((net, size) for net, size in pools if net is not None and size >= net.prefixlen) or BUILT_IN
+    listed = configured if isinstance(configured, list) else []
+    pools = [(as_net(str(pool.get("Base", ""))), pool.get("Size")) for pool in listed if isinstance(pool, dict)]
+    usable = [(net, size) for net, size in pools if net is not None and isinstance(size, int)]
+    return tuple((net, size) for net, size in usable if net.prefixlen <= size <= net.max_prefixlen) or BUILT_IN
 
 
 def left(pools: Sequence[tuple[Net, int]], taken: Sequence[Net]) -> int:

@@ -33,6 +33,8 @@ TOOLKIT = ["nvidia-ctk", "--version"]
 # What a driver and a desktop take is no reason to speak.
 HELD_PERCENT = 10
 HOT_CELSIUS = 90
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_CARD = re.compile(r"GPU[0-9]{1,6}")
 
 
 @dataclass(frozen=True)
@@ -128,15 +130,15 @@ def read_holders(text: str) -> tuple[Holder, ...]:
     found = []
     for row in rows:
         pid, _, name = row[0].partition(",")
-        if len(row) == 2 and pid.strip().isdecimal():
+        if len(row) == 2 and _NUMBER.fullmatch(pid.strip()):
             found.append(Holder(int(pid), name.strip(), _count(row[1])))
     return tuple(found)
 
 
 def read_links(text: str) -> tuple[tuple[str, str, str], ...]:
     """Pairs without a direct way out of the matrix of ``LINKS``; each pair once."""
-    lines = [line.split() for line in text.splitlines() if re.match(r"\s*GPU\d", line)]
-    if not lines or not all(cell.startswith("GPU") for cell in lines[0]):
+    lines = [line.split() for line in text.splitlines() if re.match(r"\s*GPU\d{1,6}\s", line, re.ASCII)]
+    if not lines or not all(_CARD.fullmatch(cell) for cell in lines[0]):
         return ()
     columns, found = lines[0], []
     for row in lines[1:]:
@@ -151,7 +153,7 @@ def _switch(text: str) -> bool | None:
 
 
 def _count(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
+    return int(text) if _NUMBER.fullmatch(text) else 0
 
 
 def decide_cards(found: Cards) -> list[Finding]:

@@ -59,8 +59,9 @@ def gather_proxies(environ: Mapping[str, str], docker_config: str) -> Proxies:
     )
     try:
         injected = (json.loads(docker_config or "{}").get("proxies") or {}).get("default") or {}
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         injected = {}
+    injected = injected if isinstance(injected, dict) else {}
     return Proxies({name: value for name, value in values.items() if value}, different, injected)
 
 

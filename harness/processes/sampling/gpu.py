@@ -34,7 +34,7 @@ def busiest(gpus: str, processes: str) -> dict[int, float]:
     percent = {uuid: float(value) for uuid, value in _pairs(gpus) if value.replace(".", "", 1).isdecimal()}
     found: dict[int, float] = {}
     for pid, uuid in _pairs(processes):
-        if pid.isdecimal() and uuid in percent:
+        if pid.isdecimal() and len(pid) < 19 and uuid in percent:
             found[int(pid)] = max(percent[uuid], found.get(int(pid), 0.0))
     return found
 
@@ -52,6 +52,9 @@ def _ask(program: str, query: str) -> str:
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    for row in csv.reader(io.StringIO(text), skipinitialspace=True):
-        if len(row) == 2:
-            yield row[0].strip(), row[1].strip()
+    try:
+        for row in csv.reader(io.StringIO(text), skipinitialspace=True):
+            if len(row) == 2:
+                yield row[0].strip(), row[1].strip()
+    except csv.Error:
+        return  # no table from here on

@@ -14,6 +14,8 @@ QUERY = ["nvidia-smi", "--query-gpu=index,uuid,name,memory.total,driver_version"
 SECONDS = 10
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 
+_NUMBER = re.compile(r"[0-9]{1,18}")
+
 Way = Literal["nvidia", "cdi", ""]
 
 
@@ -70,7 +72,7 @@ def read_listing(text: str) -> tuple[tuple[Gpu, ...], str]:
     gpus, driver = [], ""
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",")]
-        if len(parts) == 5 and parts[0].isdecimal() and parts[3].isdecimal():
+        if len(parts) == 5 and all(_NUMBER.fullmatch(parts[place]) for place in (0, 3)):
             gpus.append(Gpu(parts[0], parts[1], parts[2], int(parts[3])))
             driver = parts[4]
     return tuple(gpus), driver
@@ -78,7 +80,7 @@ def read_listing(text: str) -> tuple[tuple[Gpu, ...], str]:
 
 def read_cuda(header: str) -> str:
     """The driver's CUDA version out of what ``nvidia-smi`` prints without arguments; "" where it isn't there."""
-    match = re.search(r"CUDA Version:\s*(\d+\.\d+)", header)
+    match = re.search(r"CUDA Version:\s*(\d{1,6}\.\d{1,6})", header)
     return match[1] if match else ""
 
 
@@ -89,7 +91,7 @@ def cuda_missing(environment: dict[str, str], machine: Machine) -> str:
     is for data centre cards, which run a newer CUDA on an older driver: that can't be judged here.
     """
     wanted = environment.get("NVIDIA_REQUIRE_CUDA", "")
-    versions = re.findall(r"cuda>=(\d+\.\d+)", wanted)
+    versions = re.findall(r"cuda>=(\d{1,6}\.\d{1,6})", wanted)
     if not versions or not machine.cuda or "driver>=" in wanted:
         return ""
     oldest = min(versions, key=_numbers)

@@ -132,7 +132,7 @@ def _usable(uri: str) -> bool:
 def read_os_release(path: Path) -> dict[str, str]:
     """The fields of an ``os-release`` file, empty where there is none."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return {}
     return {name: value.strip("\"'") for name, equals, value in (line.partition("=") for line in lines) if equals}

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from harness.errors import CatalogueUnreadable
 from harness.settings import home
 from harness.stack.images.lock import Lock, lock_path, read_lock, refuse_floating
 
@@ -107,14 +108,24 @@ def load_catalogue(root: Path | None = None) -> Catalogue:
     """Read ``docker/images.yaml`` and its lock of a clone, by default the one this harness belongs to.
 
     Raises:
-        LockUnreadable: the lock was changed into something that can't be read.
+        CatalogueUnreadable, LockUnreadable: one of the two was changed into something that can't be read.
         FloatingTag: an image is named without a version.
     """
     clone = root or home()
-    raw: dict[str, Any] = yaml.safe_load((clone / "docker" / "images.yaml").read_text(encoding="utf-8"))
+    path, lock = clone / "docker" / "images.yaml", read_lock(lock_path(clone))
+    try:
+        catalogue = _catalogue(clone, yaml.safe_load(path.read_text(encoding="utf-8")), lock)
+    except (OSError, ValueError, yaml.YAMLError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        what = f"{type(error).__name__} {error}" if isinstance(error, LookupError) else " ".join(str(error).split())
+        raise CatalogueUnreadable(f"{path} can't be read: {what[:300]}.") from None
+    for image in catalogue.pulled:
+        refuse_floating(image)
+    return catalogue
+
+
+def _catalogue(clone: Path, raw: dict[str, Any], lock: Lock) -> Catalogue:
     base = raw["base"]
-    lock = read_lock(lock_path(clone))
-    catalogue = Catalogue(
+    found = Catalogue(
         root=clone,
         base=BaseSpec(
             image=lock.pinned(base["image"]),
@@ -133,9 +144,9 @@ def load_catalogue(root: Path | None = None) -> Catalogue:
         },
         lock=lock,
     )
-    for image in catalogue.pulled:
-        refuse_floating(image)
-    return catalogue
+    if not all(isinstance(image, str) for image in found.pulled):
+        raise ValueError("an image's name is no text")
+    return found
 
 
 def mirrored(image: str, prefix: str | None) -> str:

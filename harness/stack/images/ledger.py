@@ -219,13 +219,17 @@ def read_steps(folder: Path) -> Iterable[RanStep]:
     for path in sorted(folder.glob("*.json")):
         try:
             written = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            last = path.stat().st_mtime + UNSEEN_END_SECONDS
+            found = [_step(step, float(written["shift"]), last) for step in written["steps"]]
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
             continue
-        shift = written["shift"]
-        for step in written["steps"]:
-            started = seconds(step["started"]) + shift
-            ended = seconds(step["completed"]) + shift if step["completed"] else None
-            yield RanStep(step["name"], started, ended or path.stat().st_mtime + UNSEEN_END_SECONDS)
+        yield from found
+
+
+def _step(written: Any, shift: float, last: float) -> RanStep:
+    """One step; one whose end nobody saw ended by ``last``."""
+    ended = seconds(written["completed"]) + shift if written["completed"] else last
+    return RanStep(str(written["name"]), seconds(written["started"]) + shift, ended)
 
 
 def seconds(text: str) -> float:

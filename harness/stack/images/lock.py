@@ -84,7 +84,7 @@ def read_lock(path: Path) -> Lock:
         return Lock()
     except RecursionError:
         raise LockUnreadable(f"{path} is nested too deeply.") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise LockUnreadable(f"{path} can't be read: {' '.join(str(error).split())}") from None
     rows = raw.get("images") if isinstance(raw, dict) else None
     if not isinstance(rows, list):
