@@ -184,6 +184,21 @@ class Recording:
 
 
 @dataclass
+class Loop:
+    """What could wake up an event loop of asyncio.
+
+    Attributes:
+        timers: how many are set.
+        next_timer: seconds until the first of them; None without one.
+        watched: sockets and pipes that it watches, without the one by which threads wake it up.
+    """
+
+    timers: int
+    next_timer: float | None
+    watched: int
+
+
+@dataclass
 class Task:
     """One asyncio task and what it awaits, innermost last."""
 
@@ -210,13 +225,19 @@ class Hint:
 
 @dataclass
 class Dump:
-    """Everything that was read from one input."""
+    """Everything that was read from one input.
+
+    Attributes:
+        tasks: await chains of a process's asyncio tasks, by its id.
+        loops: its event loops, only if all of them could be read.
+    """
 
     processes: list[Process] = field(default_factory=list)
     world_size: int | None = None
     gap_seconds: float | None = None
     recordings: list[Recording] = field(default_factory=list)
     tasks: dict[str, list[Task]] = field(default_factory=dict)
+    loops: dict[str, list[Loop]] = field(default_factory=dict)
     hints: list[Hint] = field(default_factory=list)
     pending_actors: list[str] = field(default_factory=list)
     stands_for_all: bool = False

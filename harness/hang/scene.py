@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from harness.hang import awaits
 from harness.hang import standing as standings
+from harness.hang.awaits import Awaited
 from harness.hang.grouping import names
 from harness.hang.model import Dump, Hint, Process
 from harness.hang.recorded import Finding as RecordedFinding
@@ -41,6 +43,7 @@ class Group:
         listens: they have listening sockets.
         wakes: an event loop or a child that sleeps, and was woken up again and again between the samples.
         moves_bytes: read or wrote a good deal between the samples.
+        awaited: for what the tasks of their event loops wait, if that is known.
     """
 
     role: str
@@ -52,6 +55,7 @@ class Group:
     on_file_lock: bool = False
     listens: bool = False
     wakes: bool = False
+    awaited: Awaited | None = None
     members: list[Process] = field(default_factory=list)
 
     @property
@@ -114,8 +118,8 @@ class Group:
 
     @property
     def _serves(self) -> bool:
-        """Whether they listen for others, and no function tells of work of their own."""
-        return self.listens and not self.works
+        """Whether they listen for others, and nothing tells of work of their own."""
+        return self.listens and not self.works and not (self.awaited is not None and self.awaited.stuck)
 
     @property
     def works(self) -> bool:
@@ -266,6 +270,8 @@ def build(dump: Dump) -> Scene:
         key = (process.threads, kind_of_command(process), *(getattr(group, name) for name in _TELLING))
         group = groups.setdefault(key, group)
         group.members.append(process)
+    for group in groups.values():
+        group.awaited = awaits.of(dump, group.ids)
     _doubt_services(list(groups.values()))
     inferred = _absent_ranks(dump)
     gone += [Process(id=f"rank{rank}", role="rank", rank=rank, missing=True) for rank in inferred]

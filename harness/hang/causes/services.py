@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from harness.hang.causes.awaited import by_tasks, waits_for_capacity
 from harness.hang.causes.finding import Finding, named, say
 from harness.hang.grouping import names
 from harness.hang.scene import Group, Scene, ids
 from harness.hang.standing import wakes
-from harness.hang.waits import COMMUNICATION, Wait, phases_of
+from harness.hang.waits import COMMUNICATION, Wait
 
 # Waits that only another thread of the process ends, or a time-out.
 _WITHIN = frozenset({"future", "queue", "join", "lock"})
@@ -88,17 +89,16 @@ def lost_await(scene: Scene) -> Iterable[Finding]:
             continue
         who = named([group])
         evidence = [f"{names(who)}: the event loop sleeps; every task waits for something ({group.wait})."]
-        chains = [text for name in group.ids[:8] for text in _chains(scene, name)]
-        if chains and (short := _waits_for_capacity(scene, group)):
-            yield Finding("staleness", 0.9, [], [*evidence, *chains[:4], short])
-            yield Finding("async-lost", 0.7, who, evidence)
-        elif chains:
-            yield Finding("async-lost", 0.89, who, [*evidence, *chains[:4]])
-        elif scene.joined and group in scene.off:
-            yield Finding("async-lost", 0.83, who, [*evidence, f"The others wait: {say(scene.joined)}."])
-        elif group.wakes or any(other.moved for other in scene.groups):
+        gets_on = group.wakes or any(other.moved for other in scene.groups)
+        if gets_on and not waits_for_capacity(scene, group):
             alive = "But it is woken up again and again." if group.wakes else "But others get on meanwhile."
             yield Finding("async-lost", 0.41, who, [*evidence, alive])
+        elif group.awaited is not None:
+            for finding in by_tasks(scene, group, group.awaited):
+                finding.evidence = [*evidence, *finding.evidence]
+                yield finding
+        elif scene.joined and group in scene.off:
+            yield Finding("async-lost", 0.83, who, [*evidence, f"The others wait: {say(scene.joined)}."])
         elif _has_nobody_to_serve(group) and not scene.children_of([group]):
             # A service would listen; this one has nobody from whom anything could come but its own tasks.
             yield Finding("async-lost", 0.6, who, evidence)
@@ -130,33 +130,10 @@ def own_threads(scene: Scene) -> Iterable[Finding]:
         yield Finding("async-lost", 0.66, named([group]), evidence)
 
 
-def _waits_for_capacity(scene: Scene, group: Group) -> str:
-    """The sentence about a task that waits for leave to submit more; "" where none does."""
-    for name in group.ids:
-        for task in scene.dump.tasks.get(name, []):
-            for frame in task.chain:
-                if "capacity" in phases_of(frame):
-                    return (
-                        f"A task of {name} waits in {frame.name} ({frame.file}:{frame.line}) for leave to submit more."
-                    )
-    return ""
-
-
 def _has_nobody_to_serve(group: Group) -> bool:
     """Whether a program stands alone and listens on no socket; who counts switches has looked for sockets as well."""
     looked = all(sample.switches is not None for process in group.members for sample in process.samples)
     return group.role == "driver" and looked and not group.listens and group.progress == "still"
-
-
-def _chains(scene: Scene, name: str) -> list[str]:
-    """Await chains in words, most frequent first."""
-    counted: dict[str, int] = {}
-    for task in scene.dump.tasks.get(name, []):
-        if task.chain:
-            text = " > ".join(f"{frame.name}:{frame.line}" for frame in task.chain)
-            counted[text] = counted.get(text, 0) + 1
-    most = sorted(counted.items(), key=lambda item: -item[1])
-    return [f"Await chain of {number} task{'' if number == 1 else 's'}: {text}" for text, number in most]
 
 
 def message_queue(scene: Scene) -> Iterable[Finding]:

@@ -137,8 +137,7 @@ class _Reader:
             self._note(note)
 
     def _read_tasks(self, name: str, data: bytes) -> None:
-        pid, tasks = cluster.read_tasks(data)
-        self.assembly.take_tasks(name, pid, tasks)
+        self.assembly.take_tasks(name, *cluster.read_tasks(data))
 
     def _read_foreign(self, data: bytes) -> None:
         json.loads(data.decode("utf-8", "replace"))

@@ -8,7 +8,7 @@ import posixpath
 from pydantic import ValidationError
 
 from harness.hang.folder import Manifest, ProcessEntry, SampleEntry
-from harness.hang.model import Dump, Process, Recording, Sample, Task, Threads
+from harness.hang.model import Dump, Loop, Process, Recording, Sample, Task, Threads
 from harness.hang.readers import identity
 from harness.hang.readers.identity import NameParts
 from harness.hang.readers.logs import Hints
@@ -33,7 +33,7 @@ class Assembly:
         self._manifests: list[tuple[str, Manifest]] = []
         self._files: dict[str, list[Threads]] = {}
         self._loose: list[tuple[str, NameParts, Process]] = []
-        self._tasks: list[tuple[NameParts, int, list[Task]]] = []
+        self._tasks: list[tuple[NameParts, int, list[Task], list[Loop]]] = []
         self._stands_for_all = False
 
     def take_manifest(self, name: str, data: bytes) -> None:
@@ -73,9 +73,9 @@ class Assembly:
                 process.samples = [Sample(threads) for threads in entry.samples]
                 self._loose.append((name, parts, process))
 
-    def take_tasks(self, name: str, pid: int, tasks: list[Task]) -> None:
-        """Take the await chains of one process."""
-        self._tasks.append((identity.read_name(name), pid, tasks))
+    def take_tasks(self, name: str, pid: int, tasks: list[Task], loops: list[Loop]) -> None:
+        """Take the await chains and event loops of one process."""
+        self._tasks.append((identity.read_name(name), pid, tasks, loops))
 
     def finish(self) -> Dump:
         """The whole dump."""
@@ -172,7 +172,7 @@ class Assembly:
 
     def _give_tasks(self, dump: Dump) -> None:
         by_pid = {process.pid: process.id for process in dump.processes if process.pid}
-        for parts, pid, tasks in self._tasks:
+        for parts, pid, tasks, loops in self._tasks:
             stem = parts.stem.removesuffix(".tasks")
             owner = by_pid.get(pid) or next((p.id for p in dump.processes if p.source.startswith(f"{stem}.")), "")
-            dump.tasks[owner or stem] = tasks
+            dump.tasks[owner or stem], dump.loops[owner or stem] = tasks, loops

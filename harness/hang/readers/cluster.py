@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from harness.hang.model import Frame, Hint, Task
+from harness.hang.model import Frame, Hint, Loop, Task
 from harness.hang.readers.paths import short
 
 _WAITING = ("PENDING_CREATION", "DEPENDENCIES_UNREADY", "RESTARTING")
@@ -18,8 +18,8 @@ def looks_like_tasks(head: bytes) -> bool:
     return head.lstrip()[:1] == b"{" and b'"tasks"' in head
 
 
-def read_tasks(data: bytes) -> tuple[int, list[Task]]:
-    """The process's number and its tasks.
+def read_tasks(data: bytes) -> tuple[int, list[Task], list[Loop]]:
+    """The process's number, its tasks, and its event loops if all of them are told.
 
     Raises:
         ValueError: this isn't such a list.
@@ -41,7 +41,17 @@ def read_tasks(data: bytes) -> tuple[int, list[Task]]:
             )
             tasks.append(Task(str(entry.get("task", "")), chain, str(entry.get("waiting_on", ""))))
     pid = content.get("pid")
-    return pid if isinstance(pid, int) else 0, tasks
+    return pid if isinstance(pid, int) else 0, tasks, _loops(content.get("loops"))
+
+
+def _loops(content: object) -> list[Loop]:
+    found = []
+    for entry in content if isinstance(content, list) else []:
+        due = entry.get("next_timer") if isinstance(entry, dict) else None
+        if not isinstance(entry, dict) or not all(isinstance(entry.get(key), int) for key in ("timers", "watched")):
+            return []
+        found.append(Loop(entry["timers"], due if isinstance(due, int | float) else None, entry["watched"]))
+    return found
 
 
 def looks_like_actors(head: bytes) -> bool:

@@ -12,6 +12,7 @@ import ctypes
 import os
 import socket
 from collections.abc import Iterator
+from typing import TypeVar
 
 _PIDFD_GETFD = 438  # the same on all architectures
 _LARGEST_ENVIRONMENT = 1 << 20
@@ -22,6 +23,9 @@ class _Piece(ctypes.Structure):
     _fields_ = [("address", ctypes.c_void_p), ("length", ctypes.c_size_t)]  # so ctypes wants it
 
 
+_Memory = TypeVar("_Memory", bound="Memory")  # typing.Self came with Python 3.11, and this runs on 3.10 as well
+
+
 def memory(pid: int, address: int, length: int) -> bytes:
     """A piece of its memory; shorter where less is mapped, b"" where nothing is or it isn't for us."""
     if length <= 0 or address < 0:
@@ -30,6 +34,33 @@ def memory(pid: int, address: int, length: int) -> bytes:
     near, far = _Piece(ctypes.addressof(here), length), _Piece(address, length)
     count = _libc().process_vm_readv(pid, ctypes.byref(near), 1, ctypes.byref(far), 1, 0)
     return here.raw[: max(0, count)]
+
+
+class Memory:
+    """A process's memory, by whichever of the two ways is open: its file, or the call for debuggers."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        try:
+            self._descriptor: int | None = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._descriptor = None
+
+    def __enter__(self: _Memory) -> _Memory:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def read(self, address: int, length: int) -> bytes:
+        """A piece of it; shorter where less is mapped, b"" where nothing is or it isn't for us."""
+        try:
+            if self._descriptor is None:
+                return memory(self._pid, address, length)
+            return os.pread(self._descriptor, length, address)
+        except (OSError, OverflowError):
+            return b""
 
 
 def environment(stat: bytes, pid: int) -> bytes:

@@ -125,8 +125,7 @@ class Sampling:
         for entry in self.answer.processes:
             if entry.missing or entry.state in ("Z", "X") or self._broken_off.is_set():
                 continue
-            if self._request.tasks and entry.state not in ("T", "t", "D"):
-                self._ask_tasks(entry)
+            self._follow_tasks(entry)
             logs.own(entry)
             if entry.role == "rank" and (found := recorder_of(entry, facts.environ(entry.pid))) is not None:
                 entry.recorder = found[0] if found[0] not in self.answer.dumps else f"{entry.pid}/{found[0]}"
@@ -135,15 +134,16 @@ class Sampling:
             self.answer.notes.append(f"LOGS={pattern} matches no file on {self.answer.host}")
         self.answer.dumps |= logs.files
 
-    def _ask_tasks(self, entry: ProcessEntry) -> None:
+    def _follow_tasks(self, entry: ProcessEntry) -> None:
         last = next((sample.file for sample in reversed(entry.samples) if sample.file), None)
-        found = await_chains(entry.pid, entry.python, self.answer.dumps.get(last or ""))
+        by_all_means = self._request.tasks and entry.state not in ("T", "t", "D")
+        found = await_chains(entry.pid, entry.python, self.answer.dumps.get(last or ""), by_all_means=by_all_means)
         if found.content is not None:
             entry.tasks = f"{entry.pid}.tasks.json"
             self.answer.dumps[entry.tasks] = found.content
             if found.seconds:
                 self.answer.notes.append(f"await chains of {entry.pid}: it was held up for {found.seconds:.1f} s")
-        elif last is not None and b"asyncio" in self.answer.dumps[last]:
+        elif self._request.tasks and last is not None and b"asyncio" in self.answer.dumps[last]:
             self.answer.notes.append(f"await chains of {entry.pid} couldn't be had: {found.error}")
 
     def _too_late(self) -> None:

@@ -1,7 +1,9 @@
 """Await chains of a process's asyncio tasks; its stacks show the event loop's sleep only.
 
-Python 3.10 to 3.13: gdb has the process run ``await_chains.py`` once, which stops it for 0.3 s, with torch for 3 s.
-Python 3.14: its own interpreter reads them from outside (what ``python -m asyncio pstree`` does), without a stop.
+Python 3.10 to 3.13: they are read from its memory (``coroutines``), which it doesn't notice. Two ways that it does
+notice, or that run its interpreter, are gone on request only, where that doesn't do: gdb has the process run
+``await_chains.py`` once, which stops it for 0.3 s, with torch for 3 s; and Python 3.14's own interpreter reads them
+from outside (what ``python -m asyncio pstree`` does), without a stop.
 """
 
 from __future__ import annotations
@@ -54,24 +56,39 @@ class Tasks:
     seconds: float = 0.0
 
 
-def await_chains(pid: int, python: str, dump: bytes | None) -> Tasks:
+def await_chains(pid: int, python: str, dump: bytes | None, *, by_all_means: bool) -> Tasks:
     """The await chains of one process.
 
     Args:
         python: its version (``3.11``); "" where that isn't known.
         dump: its stacks as py-spy has just seen them.
+        by_all_means: also in ways that hold it up, or that run its interpreter.
     """
     version = tuple(int(part) for part in python.split(".")) if re.fullmatch(r"3\.\d+", python) else ()
     if dump is None or b"asyncio" not in dump:
         return Tasks(None, "no event loop is seen in it")
-    if version >= (3, 14):
-        return _from_outside(pid)
     if version and version < (3, 10):
         return Tasks(None, f"await chains aren't read from Python {python}")
+    read = _from_memory(pid, (version[0], version[1])) if version else Tasks(None, "its version isn't known")
+    if read.content is not None or not by_all_means:
+        return read
+    if version >= (3, 14):
+        return _from_outside(pid)
     if b'"owns_gil": true' in dump:
         # Whoever runs code in there would wait for the lock, and the process would stay stopped meanwhile.
         return Tasks(None, "a thread of it holds the interpreter's lock: nothing can be run in it")
     return _by_gdb(pid)
+
+
+def _from_memory(pid: int, version: tuple[int, int]) -> Tasks:
+    # Most processes have no event loop.
+    from harness.processes.sampling.coroutines.chains import chains
+    from harness.processes.sampling.coroutines.peek import Unreadable
+
+    try:
+        return Tasks(json.dumps(chains(pid, version)).encode())
+    except Unreadable as error:
+        return Tasks(None, str(error))
 
 
 def _by_gdb(pid: int) -> Tasks:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import re
 import struct
 from typing import Any
@@ -30,32 +29,12 @@ _PLACES = range(5, 15)
 _LONGEST = 300
 
 
-class Memory:
-    """Another process's memory."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        try:
-            self._descriptor: int | None = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-        except PermissionError:
-            self._descriptor = None  # a probe may trace it, but not open its files
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
+class Memory(reach.Memory):
+    """Another process's memory, as tensors."""
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
         """Signed 64-bit words; () where nothing is mapped."""
-        try:
-            if self._descriptor is None:
-                content = reach.memory(self._pid, address, 8 * count)
-            else:
-                content = os.pread(self._descriptor, 8 * count, address)
-        except (OSError, OverflowError):
-            return ()
+        content = self.read(address, 8 * count)
         return struct.unpack(f"{len(content) // 8}q", content[: len(content) // 8 * 8])
 
     def tensor(self, address: int) -> str | None:
