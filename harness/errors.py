@@ -201,6 +201,12 @@ class PortTaken(EnvironmentUnfit):
     consequence = "The service could not be reached, so nothing was started."
 
 
+class LimitRefused(EnvironmentUnfit):
+    """Docker isn't allowed to give a container a limit (``ulimit``) that it needs."""
+
+    consequence = "The containers were made, and those with that limit didn't start."
+
+
 class Busy(EnvironmentUnfit):
     """Another command of ours is changing the same thing right now."""
 

@@ -15,7 +15,7 @@
 set -eu
 
 # The dashboard is reached through the gate, which asks everybody for the token; Ray itself only asks some.
-readonly port=6379 gate_port=8265 dashboard_port=8266
+readonly port=6379 gate_port=8265 dashboard_port=8266 ray_starts=3
 # How long a node that lost its head keeps trying before it ends and joins anew.
 export RAY_gcs_rpc_server_reconnect_timeout_s=${RAY_gcs_rpc_server_reconnect_timeout_s:-20}
 
@@ -36,16 +36,8 @@ main() {
         stay_joined --num-cpus 0 --num-gpus 0
         ;;
     shared-head)
-        fixed_ports head
-        /opt/venv/bin/python /opt/drydock/dashboard_gate.py gate "${DRYDOCK_GATE_PORT:-$gate_port}" \
-            "http://127.0.0.1:$DRYDOCK_INNER_DASHBOARD_PORT" 127.0.0.1 &
-        /opt/venv/bin/python -m harness.stack.machines.serve "$DRYDOCK_SHARE" "$DRYDOCK_MEETING_PORT" \
-            "http://127.0.0.1:$DRYDOCK_INNER_DASHBOARD_PORT" &
-        address=$DRYDOCK_SHARE
-        set_common
-        # shellcheck disable=SC2086  # several words
-        exec /opt/drydock/with-env ray start --head $DRYDOCK_RAY_FLAGS --include-dashboard true "${common[@]}" \
-            ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"}
+        open_doors
+        be_shared_head
         ;;
     job)
         shift
@@ -61,22 +53,51 @@ main() {
     esac
 }
 
+# What a shared head has beside Ray: the gate in front of the dashboard, and the place where nodes ask before they join.
+open_doors() {
+    fixed_ports head
+    /opt/venv/bin/python /opt/drydock/dashboard_gate.py gate "${DRYDOCK_GATE_PORT:-$gate_port}" \
+        "http://127.0.0.1:$DRYDOCK_INNER_DASHBOARD_PORT" 127.0.0.1 &
+    doors=("$!")
+    /opt/venv/bin/python -m harness.stack.machines.serve "$DRYDOCK_SHARE" "$DRYDOCK_MEETING_PORT" \
+        "http://127.0.0.1:$DRYDOCK_INNER_DASHBOARD_PORT" &
+    doors+=("$!")
+}
+
+be_shared_head() {
+    address=$DRYDOCK_SHARE
+    set_common
+    # shellcheck disable=SC2086  # several words
+    exec /opt/drydock/with-env ray start --head $DRYDOCK_RAY_FLAGS --include-dashboard true "${common[@]}" \
+        ${DRYDOCK_RAY_CPUS:+--num-cpus "$DRYDOCK_RAY_CPUS"}
+}
+
 # In the head's own container, for a driver finds its node by what lies in /tmp and by process numbers.
 run_job() {
-    local head command code=0
-    "$0" shared-head &
-    head=$!
-    trap 'end_node "${command:-}"; end_node "$head"; exit 143' TERM INT
-    until /opt/drydock/ray-health; do
-        kill -0 "$head" 2>/dev/null || exit 1
+    local head="" command="" starts=0 code=0
+    open_doors
+    trap 'end_job; exit 143' TERM INT
+    until [ -n "$head" ] && /opt/drydock/ray-health; do
+        if [ -z "$head" ] || ! kill -0 "$head" 2>/dev/null; then
+            # Ray gives its own start 30 s, which can't be set, and a busy machine takes longer.
+            starts=$((starts + 1))
+            [ "$starts" -le "$ray_starts" ] || { end_job; exit 1; }
+            be_shared_head &
+            head=$!
+        fi
         sleep 2 &
         wait $! || true
     done
     /opt/drydock/with-env "$@" &
     command=$!
     wait "$command" || code=$?
-    end_node "$head"
+    end_job
     exit "$code"
+}
+
+end_job() {
+    local one
+    for one in "$command" "$head" "${doors[@]}"; do end_node "$one"; done
 }
 
 # Where nothing is told (in a Slurm job, say), the ports follow from that of RAY_ADDRESS alone.

@@ -40,8 +40,9 @@ def command(**flags: Any) -> int:
 def _show(mine: dict[str, Any]) -> None:
     console.facts([[name, _line(mine[name])] for name in ("drydock", "machine", "gpus", "model", "settings")])
     for service, image in mine["images"].items():
-        python = f"Python {image['python_version']}, {len(image['python'])} packages" if image.get("python") else ""
-        console.facts([[service, f"{image['reference']}  {image['id'][:19]}  {python}"]])
+        console.facts([[service, f"{image['reference']}  {image['id'][:19]}"]])
+        for place, one in image.get("environments", {}).items():
+            console.facts([["", f"{place}: Python {one['version']}, {len(one['packages'])} packages"]])
     console.line()
     console.note(
         "all of it, to compare with a colleague's: make fingerprint JSON=1 > FILE, then make fingerprint DIFF=FILE"

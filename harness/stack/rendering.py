@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,20 +150,22 @@ def write_devices(plan: Plan) -> None:
 
 def devices(plan: Plan) -> dict[str, Any]:
     """What is in that file. ``dev`` has the training's cards too, as a Ray node that offers none: drivers run there."""
-    named = {"nvidia": "{}", "cdi": "nvidia.com/gpu={}"}[plan.gpu_way or "nvidia"]
-    capability = {"nvidia": "gpu", "cdi": "cdi"}[plan.gpu_way or "nvidia"]
     # All training cards are the head's: replicas of a worker can't have a share each.
     wanted = {"inference": plan.gpus.inference, "ray-head": plan.gpus.train, "dev": plan.gpus.train}
-    services = {}
-    for service, ids in wanted.items():
-        if ids and service in plan.services:
-            device = {
-                "driver": plan.gpu_way or "nvidia",
-                "device_ids": [named.format(one) for one in ids],
-                "capabilities": [capability],
-            }
-            services[service] = {"deploy": {"resources": {"reservations": {"devices": [device]}}}}
-    return {"services": services}
+    return devices_of(
+        {service: ids for service, ids in wanted.items() if ids and service in plan.services}, plan.gpu_way or "nvidia"
+    )
+
+
+def devices_of(services: Mapping[str, Sequence[str]], way: str) -> dict[str, Any]:
+    """Compose's words for the cards of each service, by their numbers; ``way``: ``nvidia`` or ``cdi``."""
+    named = {"nvidia": "{}", "cdi": "nvidia.com/gpu={}"}[way]
+    capability = {"nvidia": "gpu", "cdi": "cdi"}[way]
+    found = {}
+    for service, ids in services.items():
+        device = {"driver": way, "device_ids": [named.format(one) for one in ids], "capabilities": [capability]}
+        found[service] = {"deploy": {"resources": {"reservations": {"devices": [device]}}}}
+    return {"services": found}
 
 
 def env_file(plan: Plan) -> Path:

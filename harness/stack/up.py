@@ -10,12 +10,13 @@ from typing import Any
 
 from harness import console, docker_engine, models
 from harness.docker_engine import Compose, Container
-from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed, ToolTooOld
+from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed
 from harness.models import ModelFiles
 from harness.settings import Settings, home
-from harness.stack import exposed, guard, heal, keys, limits, observe, rendering, samplers, weights
+from harness.stack import exposed, guard, heal, keys, limits, observe, rendering, samplers, starting, weights
 from harness.stack.already import fine
-from harness.stack.gpu.machine import Machine, cuda_missing
+from harness.stack.gpu.driver import driver_fits
+from harness.stack.gpu.machine import Machine
 from harness.stack.gpu.machine import look as look_at_gpus
 from harness.stack.gpu.split import NO_TOOLKIT, TOOLKIT_MEND
 from harness.stack.images import ensure_images
@@ -96,7 +97,7 @@ def up(settings: Settings) -> Result:
         served = weights.fetch(plan, model) if model else None
         images = ensure_images(client, settings, on_gpu=bool(plan.gpus.inference))
         if plan.gpus.any:
-            _driver_fits(client, machine, [name for name in (images.inference, images.dev) if name])
+            driver_fits(client, machine, [name for name in (images.inference, images.dev) if name])
         if model and served:
             served = weights.convert(client, plan, model, served, images.inference or "")
         plan = replace(plan, limits=limits.decide(settings, engine, _in_memory(plan, served)))
@@ -145,22 +146,6 @@ def _tell_of_gpus(plan: Plan, machine: Machine) -> None:
         console.mend(TOOLKIT_MEND)
 
 
-def _driver_fits(client: Any, machine: Machine, images: list[str]) -> None:
-    """Refuse an image whose CUDA is newer than the driver can do; it would fail with a riddle.
-
-    Raises:
-        ToolTooOld: and what is wanted.
-    """
-    for image in images:
-        environment = dict(item.partition("=")[::2] for item in client.images.get(image).attrs["Config"]["Env"] or [])
-        if wanted := cuda_missing(environment, machine):
-            raise ToolTooOld(
-                f"{image} wants CUDA {wanted}, and this machine's driver {machine.driver} can do {machine.cuda}.",
-                consequence="Nothing was started.",
-                mend="install a newer NVIDIA driver; or an older image: FRAMEWORK=, ENGINE=",
-            )
-
-
 def _apply(
     client: Any,
     plan: Plan,
@@ -182,9 +167,7 @@ def _apply(
     ids = _ids(client, settings)
     # Written last, so that an `up` that was cut short is not taken for a finished one.
     _stamp_file(settings).unlink(missing_ok=True)
-    with console.step("containers") as step:
-        for text in compose.stream("up", "--detach", "--no-build", "--pull", "never"):
-            step.update(text.strip())
+    starting.start(compose, "containers")
     _stamp_file(settings).write_text(stamp, encoding="utf-8")
     remember(plan, names)
     fresh = {service for service, found in _ids(client, settings).items() if found != ids.get(service)}

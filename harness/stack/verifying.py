@@ -15,14 +15,14 @@ from typing import Any, Literal
 import docker.errors
 
 from harness import docker_engine
-from harness.docker_engine import Container
+from harness.docker_engine import Compose, Container
 from harness.settings import Settings
 from harness.stack import rendering
 from harness.stack.images import grounds
 from harness.stack.images.base import CARRIED
 from harness.stack.images.catalogue import load_catalogue, mirrored
 from harness.stack.images.lock import Lock, tagged
-from harness.stack.plan import Plan
+from harness.stack.machines import worker
 from harness.stack.status import recall
 
 State = Literal["ok", "note", "drift"]
@@ -91,7 +91,8 @@ def gather(client: Any, settings: Settings) -> Seen:
     """Look at the configuration as Compose renders it, at containers and at images; asks no registry."""
     catalogue = load_catalogue()
     plan, _ = recall(settings)
-    rendered = _rendered(plan)
+    compose = worker.compose_for(settings) if worker.is_worker(settings) else rendering.compose_for(plan)
+    rendered = _rendered(compose)
     running = [_running(one) for one in docker_engine.containers(client, settings.project)]
     expected, below = grounds(client, plan.settings, catalogue, on_gpu=bool(plan.gpus.inference))
     names = {*rendered.values(), *expected, *below, *(one.image for one in running)}
@@ -202,9 +203,8 @@ def _without_mirror(seen: Seen, name: str) -> str:
     return name
 
 
-def _rendered(plan: Plan) -> dict[str, str]:
+def _rendered(compose: Compose) -> dict[str, str]:
     """Service to image; none where no `up` has written the variables yet."""
-    compose = rendering.compose_for(plan)
     if not compose.env_file.is_file():
         return {}
     services: Mapping[str, Any] = json.loads(compose.run("config", "--format", "json"))["services"]

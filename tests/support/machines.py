@@ -15,8 +15,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from tests.support.harness import CLONE, Ended, Stack, docker, free_port
+from tests.support.harness import CLONE, Ended, Stack, docker, free_port, wait_for
 
 PROGRAM = CLONE / "tests" / "scenarios" / "machines" / "ranks.py"
 # Machines that start a Ray node at once on few cores run into Ray's own time limits.
@@ -39,6 +40,11 @@ class Machine:
     name: str
     address: str
     cable: str  # its end on this machine
+
+    @property
+    def host(self) -> str:
+        """Its host name."""
+        return f"machine{self.address.rpartition('.')[2]}"
 
     def inside(self, *command: str) -> str:
         """Run a program of this machine's in that one's network; returns what it prints."""
@@ -175,6 +181,12 @@ class Cluster:
         return self.lan.machine(self.image)
 
     @property
+    def joined(self) -> list[Machine]:
+        """Those machines that are nodes now."""
+        states = self.states()
+        return [machine for machine in self.lan.machines if states.get(machine.address) == "alive"]
+
+    @property
     def token_file(self) -> Path:
         """The head's own; elsewhere it would be a copy."""
         return self.head.folder / "ray_token"
@@ -195,9 +207,47 @@ class Cluster:
         self.nodes[machine.name] = node
         return node.run("worker", timeout=1000, **settings)
 
+    @contextlib.contextmanager
+    def acting(self, method: str, count: int) -> Iterator[str]:
+        """One actor on each of so many machines, in that method of ranks.py; its log is what is handed out."""
+        alive = ["alive"] * count
+        wait_for(
+            "all nodes to be alive", lambda: [one for one in self.states().values() if one != "dead"] == alive, 300
+        )
+        dev, log = self.head.container("dev"), f"/tmp/{method}.log"
+        start = f"/opt/drydock/with-env python /workspace/ranks.py {method} > {log} 2>&1 & echo $! > {log}.pid; wait"
+        docker("exec", dev, "rm", "-f", log)
+        docker("exec", "--detach", dev, "sh", "-c", start)
+        try:
+            wait_for(
+                "actors on all nodes", lambda: f"ready {count}" in docker("exec", dev, "cat", log, check=False), 400
+            )
+            yield log
+        finally:
+            for machine in self.lan.machines:
+                machine.slow()
+                machine.plug_in()
+            docker("exec", dev, "sh", "-c", f"kill $(cat {log}.pid)", check=False)
+
+    def dump(self, *arguments: str) -> Ended:
+        """A hang-dump from the host; its answer is JSON."""
+        ended = self.head.run("hang-dump", "--json", *arguments)
+        assert ended.code in (0, 1), str(ended)
+        return ended
+
     def states(self) -> dict[str, str]:
         """Address to state of every node, as `make status` tells them."""
         return {node["ip"]: node["state"] for node in self.head.run("status", "--json").json()["nodes"]}
+
+    def waiting_on(self, answer: Any) -> set[str]:
+        """The machines whose actor a dump has seen where it waits."""
+        standing = {number for number, group in enumerate(answer["groups"]) if "wait_for_weights" in json.dumps(group)}
+        return {one["host"] for one in answer["processes"] if one["role"] == "worker" and one["group"] in standing}
+
+    def paused(self) -> list[dict[str, Any]]:
+        """Who waits at a breakpoint."""
+        found: list[dict[str, Any]] = self.head.run("breakpoints", "--json").json()["paused"]
+        return found
 
     def close(self) -> None:
         """End all of it."""

@@ -34,6 +34,12 @@ def _cluster(context: Context) -> list[Finding]:
 def _asked_in_dev(context: Context) -> list[Finding]:
     if not context.engine().answers:
         return [note("Not looked at: the Docker engine can't be asked.")]
+    from harness.stack.machines import worker
+
+    if worker.is_worker(context.settings):
+        head = worker.head_of(context.settings)
+        mend = f"make doctor TOPIC=debugger   # on {head.partition(':')[0]}"
+        return [note(f"This machine is a node of {head}, whose doctor asks every process of the cluster.", mend=mend)]
     from harness.doctor.topics import inside
     from harness.stack.delegate import answer_from_dev
 

@@ -68,7 +68,7 @@ def decide_way_in(scene: Scene) -> list[Finding]:
     """The dashboard, which editors and we ask who is paused: "Connecting…" for ever, connection refused."""
     findings = []
     if scene.problem:
-        mend = "make status   # is the head up?\nmake logs S=ray-head"
+        mend = "make status   # is the head up?\nmake logs S=ray-head   # S=dev, where other machines may join"
         if "token" in scene.problem:
             mend = "RAY_AUTH_TOKEN_PATH=…   # a file with the token of the cluster that is meant"
         text = scene.problem[0].upper() + scene.problem[1:].rstrip(".") + "."

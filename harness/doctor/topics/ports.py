@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from harness.doctor.check import Check
 from harness.doctor.context import Context
@@ -85,13 +85,30 @@ def wanted(settings: Settings) -> dict[str, int]:
     return ports if settings.engine == "external" else {"PORT": settings.port, **ports}
 
 
+def bound_by_dev(settings: Settings, client: Any) -> dict[int, tuple[str, str]]:
+    """Ports that ``dev`` binds itself, in the machine's network, because other machines may join (SHARE=)."""
+    from harness import docker_engine
+    from harness.stack.machines import sharing
+    from harness.stack.status import recall
+
+    try:
+        plan, _ = recall(settings)
+        if not plan.shared or not sharing.runs(mine := docker_engine.containers(client, settings.project)):
+            return {}
+    except DrydockError:
+        return {}
+    (dev,) = [one.name for one in mine if one.service == "dev"][:1]
+    return {plan.settings.dashboard_port: (dev, settings.project)}
+
+
 def _ports(context: Context) -> list[Finding]:
     if not context.runs_stacks:
         return [note("No clone here, so no stack publishes ports.")]
     engine, settings = context.engine(), context.settings
     if engine.packages_missing:
         return [note("Not looked at: the Python packages for Docker aren't installed.")]
-    ports = [gather(setting, port, settings.project, engine.published) for setting, port in wanted(settings).items()]
+    held = engine.published | (bound_by_dev(settings, engine.client) if engine.answers else {})
+    ports = [gather(setting, port, settings.project, held) for setting, port in wanted(settings).items()]
     return decide(ports, engine_answers=engine.answers)
 
 

@@ -18,6 +18,7 @@ from harness.settings import Settings
 
 if TYPE_CHECKING:
     from harness.docker_engine import Container
+    from harness.stack.machines.worker import State
     from harness.stack.observe import Answer, Service
     from harness.stack.plan import Plan
 
@@ -99,6 +100,18 @@ def decide_services(services: list[Service], project: str) -> list[Finding]:
     if not services:
         return [note(f"The stack `{project}` isn't up.", mend="make up")]
     return [_decide_service(service) for service in services]
+
+
+def decide_node(state: State) -> Finding:
+    """This machine as a node of another's cluster."""
+    text = f"node of {state.head} {state.condition}: {state.detail}"
+    if state.fine:
+        return ok(text)
+    return bad(
+        text,
+        "Tasks on this machine fail or wait; those on others don't.",
+        "make logs S=node   # it joins again by itself, unless its container has ended: make worker …",
+    )
 
 
 def _decide_service(service: Service) -> Finding:
@@ -260,6 +273,10 @@ def _services(context: Context) -> list[Finding]:
         return [note("No clone here, so no stack is run from here.")]
     if not context.engine().answers:
         return [note("Not looked at: the Docker engine can't be asked.")]
+    from harness.stack.machines import worker
+
+    if worker.is_worker(context.settings):
+        return [decide_node(worker.state(context.engine().client, context.settings))]
     return decide_services(gather_services(context), context.settings.project)
 
 

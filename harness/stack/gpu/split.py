@@ -100,6 +100,18 @@ def split(settings: Settings, machine: Machine, engine: Engine) -> Split:
     )
 
 
+def of_node(settings: Settings, machine: Machine) -> tuple[str, ...]:
+    """The cards of a machine that is a node of another's cluster: all of them unless GPUS_TRAIN says otherwise.
+
+    Raises:
+        GpuUnfit: a wish that can't be fulfilled.
+    """
+    asked = _ids("GPUS_TRAIN", settings.gpus_train, machine)
+    if asked is not None:
+        return asked
+    return tuple(gpu.index for gpu in machine.gpus) if machine.way else ()
+
+
 def _said(ids: tuple[str, ...]) -> str:
     return ("GPU " if len(ids) == 1 else "GPUs ") + ",".join(ids) if ids else "none"
 

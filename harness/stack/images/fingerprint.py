@@ -10,18 +10,32 @@ import docker.errors
 
 from harness.settings import Settings
 
-# Runs inside the image, on whatever Python it has: so the standard library only.
+# Runs inside the image, on each Python of it: so the standard library only.
 _LIST = """
-import importlib.metadata, json, platform, subprocess
-python = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions() if d.metadata["Name"]}
+import importlib.metadata, json, platform, subprocess, sys
+packages = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions() if d.metadata["Name"]}
 try:
     listing = ["dpkg-query", "-W", "-f", "${binary:Package} ${Version}\\n"]
     debian = dict(line.split() for line in subprocess.run(listing, capture_output=True, text=True).stdout.splitlines())
 except OSError:
     debian = {}
-print(json.dumps({"version": platform.python_version(), "python": python, "debian": debian}))
+print(json.dumps({"at": sys.prefix, "version": platform.python_version(), "packages": packages, "debian": debian}))
 """
-_PYTHONS = ("/opt/venv/bin/python", "/opt/engine/bin/python", "/opt/gateway/bin/python", "python3")
+# A stranger's image may have more than one too: conda's, a virtual environment, and the system's.
+_PYTHONS = ("/opt/*/bin/python", "/venv/bin/python", "/root/.venv/bin/python", "python", "python3")
+_EACH = 'for p in {}; do if command -v "$p" >/dev/null; then "$p" -c "$LIST" || true; fi; done'
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One Python of an image, and what is installed in it.
+
+    Attributes:
+        packages: name to version.
+    """
+
+    version: str
+    packages: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -32,8 +46,7 @@ class Fingerprint:
         reference: the name it was looked up by.
         id: the engine's id of it.
         digests: names by which a registry has it; empty for what was built here.
-        python_version: of the first Python environment found.
-        python: package to version in that environment.
+        environments: where a Python lies (its ``sys.prefix``) to what it has; the engine's and the gateway's are two.
         debian: Debian package to version.
     """
 
@@ -41,8 +54,7 @@ class Fingerprint:
     id: str
     digests: tuple[str, ...]
     created: str
-    python_version: str
-    python: dict[str, str]
+    environments: dict[str, Environment]
     debian: dict[str, str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -60,7 +72,9 @@ def fingerprint(client: Any, settings: Settings, reference: str) -> Fingerprint:
     kept = settings.state_dir / "fingerprints" / f"{image.id.replace(':', '-')}.json"
     try:
         inside = json.loads(kept.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        # What an earlier Drydock kept knows one environment alone.
+        inside["environments"], inside["debian"]
+    except (OSError, ValueError, KeyError, TypeError):
         inside = _look_inside(client, image.id)
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(inside), encoding="utf-8")
@@ -69,19 +83,20 @@ def fingerprint(client: Any, settings: Settings, reference: str) -> Fingerprint:
         id=image.id,
         digests=tuple(image.attrs.get("RepoDigests") or ()),
         created=str(image.attrs.get("Created", "")),
-        python_version=inside["version"],
-        python=dict(sorted(inside["python"].items())),
+        environments={
+            place: Environment(one["version"], dict(sorted(one["packages"].items())))
+            for place, one in sorted(inside["environments"].items())
+        },
         debian=dict(sorted(inside["debian"].items())),
     )
 
 
 def _look_inside(client: Any, image_id: str) -> dict[str, Any]:
     """Run the listing in a container without network that is gone afterwards."""
-    script = 'for p in {}; do command -v $p >/dev/null && exec $p -c "$LIST"; done'.format(" ".join(_PYTHONS))
     try:
         output = client.containers.run(
             image_id,
-            entrypoint=["/bin/sh", "-c", script],
+            entrypoint=["/bin/sh", "-c", _EACH.format(" ".join(_PYTHONS))],
             environment={"LIST": _LIST},
             network_mode="none",
             remove=True,
@@ -89,7 +104,20 @@ def _look_inside(client: Any, image_id: str) -> dict[str, Any]:
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
         )
-        found: dict[str, Any] = json.loads(output)
-    except (docker.errors.ContainerError, docker.errors.APIError, ValueError):
-        return {"version": "", "python": {}, "debian": {}}
-    return found
+    except (docker.errors.ContainerError, docker.errors.APIError):
+        return {"environments": {}, "debian": {}}
+    return read_listing(output.decode("utf-8", "replace"))
+
+
+def read_listing(output: str) -> dict[str, Any]:
+    """Decide: what each Python said, a line each; one that was found under two names is one."""
+    environments: dict[str, dict[str, Any]] = {}
+    debian: dict[str, str] = {}
+    for line in output.splitlines():
+        try:
+            said = json.loads(line)
+            environments[said["at"]] = {"version": said["version"], "packages": said["packages"]}
+            debian |= said["debian"]
+        except (ValueError, KeyError, TypeError):
+            continue  # a sitecustomize that prints, say
+    return {"environments": environments, "debian": debian}

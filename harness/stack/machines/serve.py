@@ -119,6 +119,11 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+        """A node that has stopped waiting (it asks again) is no error of the head's; its log isn't for tracebacks."""
+        kind, error, _ = sys.exc_info()
+        print(f"drydock: meeting: {client_address[0]}: {getattr(kind, '__name__', kind)}: {error}", flush=True)  # noqa: T201
+
 
 def main() -> None:
     """Serve until a signal."""

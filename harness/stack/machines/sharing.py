@@ -97,9 +97,11 @@ def newest(summary: list[dict[str, Any]]) -> list[Node]:
     """Decide: one node for each address, the one that lives, if any does."""
     found: dict[str, Node] = {}
     for one in summary:
-        ip = str(one.get("ip") or "")
-        alive = (one.get("raylet") or {}).get("state") == "ALIVE"
-        if alive or ip not in found:
+        raylet = one.get("raylet") or {}
+        # One that ended before it had told anything of itself has no more than the address at which it had registered.
+        ip = str(one.get("ip") or raylet.get("nodeManagerAddress") or "")
+        alive = raylet.get("state") == "ALIVE"
+        if ip and (alive or ip not in found):
             found[ip] = Node(ip, str(one.get("hostname") or ""), "alive" if alive else "dead")
     return sorted(
         found.values(), key=lambda node: tuple(int(part) if part.isdecimal() else 0 for part in node.ip.split("."))

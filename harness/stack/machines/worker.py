@@ -11,18 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from harness import console, docker_engine
 from harness.docker_engine import Compose
 from harness.errors import BadSetting, NotJoined, ServiceFailed
 from harness.places import write_whole
 from harness.settings import Settings, home
-from harness.stack import guard, limits
+from harness.stack import guard, limits, starting
+from harness.stack.gpu.driver import driver_fits
+from harness.stack.gpu.machine import look as look_at_gpus
+from harness.stack.gpu.split import NO_TOOLKIT, TOOLKIT_MEND, of_node
 from harness.stack.images import ensure_images
 from harness.stack.machines import join, meeting
 from harness.stack.machines.meeting import Facts, Refused
 from harness.stack.machines.ports import Ports, head_address, told
 from harness.stack.plan import container_user
-from harness.stack.rendering import write_env_file
+from harness.stack.rendering import devices_of, write_env_file
 
 SERVICE = "node"
 RECORD = "worker.json"
@@ -51,6 +56,7 @@ def join_cluster(settings: Settings) -> Joined:
 
     Raises:
         BadSetting: HEAD= or TOKEN_FILE= is missing or wrong.
+        GpuUnfit: GPUS_TRAIN= names cards that can't be had.
         NotJoined: why the head doesn't take this machine.
         DrydockError: of many kinds, as with `up`.
     """
@@ -59,6 +65,10 @@ def join_cluster(settings: Settings) -> Joined:
     client = guard.docker_fit()
     engine = limits.look(client)
     limits.decide(settings, engine)
+    machine = look_at_gpus(client)
+    cards = of_node(settings, machine)
+    if machine.gpus and not machine.way:
+        console.warn(NO_TOOLKIT, TOOLKIT_MEND)
     with guard.only_one(settings):
         mine = docker_engine.containers(client, settings.project)
         guard.our_own(settings, mine)
@@ -74,14 +84,15 @@ def join_cluster(settings: Settings) -> Joined:
             raise _refusal(refused) from None
         image = the_heads_image(client, settings, head)
         write_token(settings, token)
+        if cards:
+            driver_fits(client, machine, [image])
+        write_devices(settings, cards, machine.way)
         compose = compose_for(settings)
         write_env_file(
             compose.env_file, variables(settings, host, ports, image) | limits.decide(settings, engine).variables()
         )
         guard.plugins_fit()
-        with console.step("the node's container") as step:
-            for text in compose.stream("up", "--detach", "--no-build", "--pull", "never"):
-                step.update(text.strip())
+        starting.start(compose, "the node's container")
         write_whole(settings.state_dir / RECORD, json.dumps({"head": f"{host}:{ports.base}", "image": image}, indent=2))
         try:
             address, nodes = wait_joined(client, settings, host, ports, token)
@@ -148,12 +159,29 @@ def variables(settings: Settings, host: str, ports: Ports, image: str) -> dict[s
 
 
 def compose_for(settings: Settings) -> Compose:
-    """Compose with the node's file."""
+    """Compose with the node's files."""
+    folder, devices = home() / "docker" / "compose", devices_file(settings)
     return Compose(
         settings.project,
-        (home() / "docker" / "compose" / "worker.yaml",),
+        (folder / "worker.yaml", *([folder / "worker-gpu.yaml", devices] if devices.is_file() else [])),
         settings.state_dir / "worker" / "compose.env",
     )
+
+
+def devices_file(settings: Settings) -> Path:
+    """Which cards the node has; absent where it has none."""
+    return settings.state_dir / "worker" / "gpu-devices.yaml"
+
+
+def write_devices(settings: Settings, cards: tuple[str, ...], way: str) -> None:
+    """Write that file, or remove what an earlier `worker` wrote."""
+    path = devices_file(settings)
+    if not cards:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = yaml.safe_dump(devices_of({SERVICE: cards}, way), sort_keys=False)
+    write_whole(path, f"# Written by `make worker`.\n{text}")
 
 
 def write_token(settings: Settings, token: str) -> None:

@@ -18,7 +18,10 @@ import yaml
 from harness.models import ModelFiles
 from harness.settings import load_settings
 from harness.stack import rendering
+from harness.stack.gpu.machine import Way
 from harness.stack.images.catalogue import load_catalogue
+from harness.stack.machines import worker
+from harness.stack.machines.ports import Ports
 from harness.stack.plan import make_plan, with_gpus
 from tests.support.gpus import machine
 from tests.support.harness import CLONE
@@ -87,6 +90,29 @@ def test_the_matrix_is_as_it_was_reviewed(count: int, tmp_path: Path, monkeypatc
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     assert yaml.safe_load(path.read_text()) == found
+
+
+@pytest.mark.parametrize("way", ["nvidia", "cdi"])
+def test_a_node_on_another_machine_has_cards_and_limits_too(
+    way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.settings.Settings.state_dir", property(lambda _: tmp_path / "state"))
+    settings = load_settings(environ={"PROJECT": "matrix"})
+
+    def node(cards: tuple[str, ...]) -> dict[str, Any]:
+        worker.write_devices(settings, cards, way)
+        compose = worker.compose_for(settings)
+        rendering.write_env_file(compose.env_file, worker.variables(settings, "10.0.0.1", Ports(6379), "dev:1"))
+        services: dict[str, Any] = json.loads(compose.run("config", "--format", "json"))["services"]
+        return _what_matters(services["node"])
+
+    assert node(("0", "3")) == {
+        "shm": 16,
+        "devices": "nvidia 0,3 gpu" if way == "nvidia" else "cdi nvidia.com/gpu=0,nvidia.com/gpu=3 cdi",
+        "ulimit memlock": -1,
+        "ulimit stack": 67108864,
+    }
+    assert node(()) == {"shm": 1}
 
 
 def test_no_overlay_uses_what_old_compose_ignores() -> None:

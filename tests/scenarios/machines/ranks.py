@@ -1,10 +1,16 @@
-"""One actor on each machine that waits for ever, or at a breakpoint; says "ready" when all of them do."""
+"""One actor on each machine that waits for ever, at a breakpoint, or gets on; says "ready" when all of them do.
+
+usage: ranks.py METHOD     a method of `Rank` that is called on all of them; what they return is printed
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
+import time
+import urllib.request
 from typing import Any
 
 import ray
@@ -18,6 +24,7 @@ class Rank:
     def __init__(self, rank: int) -> None:
         os.environ["RANK"] = str(rank)
         self.rank = rank
+        self.steps = 0
 
     def ready(self) -> int:
         """Its number."""
@@ -26,6 +33,32 @@ class Rank:
     def wait_for_weights(self) -> None:
         """For ever."""
         threading.Event().wait()
+
+    def gets_on(self) -> None:
+        """For ever, a step at a time."""
+        while True:
+            self.step()
+            time.sleep(0.2)
+
+    def step(self) -> None:
+        """Called anew each time: before Python 3.12 a log point isn't seen by a call that is under way."""
+        self.steps += 1
+
+    def asks_the_server(self) -> str:
+        """One word of the stack's own model server, by what an agent finds in its environment."""
+        request = urllib.request.Request(
+            f"{os.environ['OPENAI_BASE_URL']}/chat/completions",
+            json.dumps(
+                {
+                    "model": os.environ["OPENAI_MODEL"],
+                    "messages": [{"role": "user", "content": "Say hello."}],
+                    "max_tokens": 2,
+                }
+            ).encode(),
+            {"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return f"{ray.util.get_node_ip_address()} was answered {answer.status}"
 
     def stop_here(self) -> int:
         """At a breakpoint."""
@@ -45,7 +78,7 @@ def main() -> None:
     ray.get([rank.ready.remote() for rank in ranks])
     calls = [getattr(rank, sys.argv[1]).remote() for rank in ranks]
     print("ready", len(calls), flush=True)
-    ray.wait(calls, num_returns=len(calls))
+    print(*ray.get(calls), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.harness import CLONE, HARNESS, docker, wait_for
-from tests.support.machines import Cluster
+from tests.support.machines import PROGRAM, Cluster
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -20,45 +19,24 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow]
 @pytest.fixture
 def ranks(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """One actor on each machine, in the method that the test names."""
-    wait_for("all nodes alive", lambda: list(cluster.states().values()) == ["alive"] * 3, 300)
-    dev = cluster.head.container("dev")
-    log = f"/tmp/{request.node.name}.log"
-    start = f"/opt/drydock/with-env python /workspace/ranks.py {request.param} > {log} 2>&1 & echo $! > {log}.pid; wait"
-    docker("exec", "--detach", dev, "sh", "-c", start)
-    wait_for("actors on all nodes", lambda: "ready 3" in docker("exec", dev, "cat", log, check=False), 240)
-    yield cluster
-    for machine in cluster.lan.machines:
-        machine.slow()
-        machine.plug_in()
-    docker("exec", dev, "sh", "-c", f"kill $(cat {log}.pid)", check=False)
-
-
-def dump(cluster: Cluster) -> tuple[dict[str, Any], float]:
-    """A hang-dump from the host, and how long it took."""
-    ended = cluster.head.run("hang-dump", "--json")
-    assert ended.code in (0, 1), str(ended)
-    return ended.json(), ended.seconds
-
-
-def waiting_on(answer: dict[str, Any]) -> set[str]:
-    """The machines whose actor was seen where it waits."""
-    standing = {number for number, group in enumerate(answer["groups"]) if "wait_for_weights" in json.dumps(group)}
-    return {one["host"] for one in answer["processes"] if one["role"] == "worker" and one["group"] in standing}
+    with cluster.acting(request.param, 3):
+        yield cluster
 
 
 @pytest.mark.parametrize("ranks", ["wait_for_weights"], indirect=True)
 def test_every_machine_is_dumped_and_a_cut_off_one_is_reported_not_waited_for(ranks: Cluster) -> None:
-    whole, _ = dump(ranks)
-    assert len(waiting_on(whole)) == 3
+    whole = ranks.dump().json()
+    assert len(ranks.waiting_on(whole)) == 3
     assert whole["state"] == "hung"
     cut = ranks.lan.machines[1]
     cut.cut_off()
     wait_for("the status to tell", lambda: ranks.states()[cut.address] != "alive", 20)
-    answer, seconds = dump(ranks)
-    assert len(waiting_on(answer)) == 2
+    ended = ranks.dump()
+    answer = ended.json()
+    assert len(ranks.waiting_on(answer)) == 2
     assert [note for note in answer["notes"] if "machine3" in note and "can't be reached" in note]
     # Ray itself takes a minute and more to notice.
-    assert seconds < 40
+    assert ended.seconds < 40
     ended = ranks.head.run("status")
     assert ended.code == 0
     assert f"{cut.address:<15} silent" in ended.stdout
@@ -66,14 +44,10 @@ def test_every_machine_is_dumped_and_a_cut_off_one_is_reported_not_waited_for(ra
 
 @pytest.mark.parametrize("ranks", ["stop_here"], indirect=True)
 def test_breakpoints_of_every_machine_are_listed_also_when_one_is_cut_off(ranks: Cluster) -> None:
-    def paused() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = ranks.head.run("breakpoints", "--json").json()["paused"]
-        return found
-
-    wait_for("all to be paused", lambda: len(paused()) == 3, 60)
+    wait_for("all to be paused", lambda: len(ranks.paused()) == 3, 60)
     ranks.lan.machines[0].cut_off()
     started = time.monotonic()
-    known = [one["node"] for one in paused() if one["file"].endswith("ranks.py") and one["line"]]
+    known = [one["node"] for one in ranks.paused() if one["file"].endswith("ranks.py") and one["line"]]
     assert set(known) == {ranks.lan.address, ranks.lan.machines[1].address}
     text = ranks.head.run("breakpoints").stdout
     assert f"{ranks.lan.machines[0].address} can't be reached" in " ".join(text.split())
@@ -83,8 +57,8 @@ def test_breakpoints_of_every_machine_are_listed_also_when_one_is_cut_off(ranks:
 @pytest.mark.parametrize("ranks", ["wait_for_weights"], indirect=True)
 def test_a_slow_network_makes_a_dump_later_and_not_less(ranks: Cluster) -> None:
     ranks.lan.machines[0].slow("8mbit", loss=0.02)
-    answer, _ = dump(ranks)
-    assert len(waiting_on(answer)) == 3
+    answer = ranks.dump().json()
+    assert len(ranks.waiting_on(answer)) == 3
 
 
 @pytest.mark.parametrize("ranks", ["wait_for_weights"], indirect=True)
@@ -102,7 +76,7 @@ def test_a_node_killed_in_mid_dump_is_reported_and_the_others_are_dumped(ranks: 
     output, complaint = process.communicate(timeout=120)
     answer = json.loads(output)
     assert time.monotonic() - killed < 60, complaint
-    assert len(waiting_on(answer)) == 2
+    assert len(ranks.waiting_on(answer)) == 2
     assert [note for note in answer["notes"] if "machine3" in note]
     ended = node.run("status")
     assert ended.code == 1
@@ -110,6 +84,35 @@ def test_a_node_killed_in_mid_dump_is_reported_and_the_others_are_dumped(ranks: 
     # And back again, as the same machine.
     ranks.worker(machine).ok()
     assert ranks.states()[machine.address] == "alive"
+
+
+@pytest.mark.parametrize("ranks", ["gets_on"], indirect=True)
+def test_a_log_point_is_set_on_every_machine(ranks: Cluster) -> None:
+    line = 1 + next(n for n, text in enumerate(PROGRAM.read_text().splitlines()) if "self.steps += 1" in text)
+    ended = ranks.head.run("trace", AT=f"ranks.py:{line}", LOG="{self.rank}", N="60").ok()
+    hits = [json.loads(hit) for hit in ended.stdout.splitlines()]
+    assert {hit["text"] for hit in hits} == {"0", "1", "2"}
+
+
+def test_a_task_on_every_machine_finds_the_heads_model_server(cluster: Cluster) -> None:
+    with cluster.acting("asks_the_server", 3) as log:
+        dev = cluster.head.container("dev")
+        wait_for("answers", lambda: docker("exec", dev, "cat", log).count("was answered 200") == 3, 120)
+
+
+def test_the_doctor_finds_nothing_wrong_with_a_shared_cluster_and_its_nodes(cluster: Cluster) -> None:
+    topics = "docker,ports,stack,debugger,settings"
+    for stack in (cluster.head, cluster.nodes[cluster.lan.machines[0].name]):
+        found = stack.run("doctor", "--topic", topics, "--json").json()
+        wrong = [one for one in found["findings"] if one["sign"] == "bad"]
+        assert not wrong, wrong
+
+
+def test_every_part_of_it_is_what_is_locked(cluster: Cluster) -> None:
+    for stack in (cluster.head, cluster.nodes[cluster.lan.machines[0].name]):
+        found = stack.run("verify", "--json").json()["findings"]
+        assert not [one for one in found if one["state"] == "drift"], found
+        assert [one["state"] for one in found if one["subject"].startswith("container ")] == ["ok"] * len(stack.ids())
 
 
 def test_a_machine_that_was_given_up_joins_again_by_itself(cluster: Cluster) -> None:
@@ -131,6 +134,18 @@ def test_up_again_changes_nothing(cluster: Cluster) -> None:
     before = cluster.head.ids()
     assert "nothing was changed" in cluster.head.run("up").ok().stdout
     assert cluster.head.ids() == before
+
+
+def test_ray_is_restarted_on_the_head_and_the_machines_join_again(cluster: Cluster) -> None:
+    before = set(cluster.states())
+    node = cluster.nodes[cluster.lan.machines[0].name].run("restart-ray")
+    assert node.code != 0
+    assert f"a node of {cluster.address}" in node.stderr
+    answer = cluster.head.run("restart-ray", "--json").ok().json()
+    assert [one for one in answer["restarted"] if "-dev-" in one]
+    # On a busy machine it takes some of them longer than it waits: they are named, and try again by themselves.
+    assert {one["ip"] for one in answer["missing"]} < before
+    wait_for("all to be back", lambda: cluster.states() == dict.fromkeys(before, "alive"), 600)
 
 
 def test_what_a_head_does_not_take_is_said(cluster: Cluster, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,7 @@ from harness.doctor.probing import Answer
 from harness.doctor.topics import settings
 from harness.doctor.topics.gpu import Gpus
 from harness.doctor.topics.gpu import decide as decide_gpus
-from harness.doctor.topics.ports import Port, decide, gather
+from harness.doctor.topics.ports import Port, bound_by_dev, decide, gather
 from harness.doctor.topics.settings import decide_model, decide_origins
 from harness.errors import UnknownModel
 from harness.settings import load_settings
@@ -37,6 +38,17 @@ def test_whose_a_published_port_is() -> None:
     assert gather("PORT", 8080, "drydock", published).state == "ours"
     assert "container other-1 of the Compose project other" in gather("PORT", 8265, "drydock", published).text
     assert "docker stop lonely" in gather("PORT", 9000, "drydock", published).mend
+
+
+def test_what_dev_binds_itself_where_machines_may_join_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples").mkdir(exist_ok=True)
+    dev = SimpleNamespace(name="drydock-dev-1", service="dev", running=True, published_ports=())
+    monkeypatch.setattr("harness.docker_engine.containers", lambda *_: [dev])
+    settings = load_settings(environ={"SHARE": "10.0.0.1", "DASHBOARD_PORT": "8266"})
+    held = bound_by_dev(settings, None)
+    assert held == {8266: ("drydock-dev-1", settings.project)}
+    assert gather("DASHBOARD_PORT", 8266, settings.project, held).state == "ours"
+    assert bound_by_dev(load_settings(environ={}), None) == {}
 
 
 def test_a_listening_program_has_its_port() -> None:

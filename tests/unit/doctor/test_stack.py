@@ -15,10 +15,12 @@ from harness.doctor.topics.stack import (
     KeyFile,
     decide_images,
     decide_keys,
+    decide_node,
     decide_samplers,
     decide_services,
     gather_keys,
 )
+from harness.stack.machines.worker import State
 from harness.stack.observe import Service
 
 CONTAINER = Container(
@@ -162,3 +164,11 @@ def test_mounts() -> None:
     assert "drydock-dev-1, drydock-ray-head-1" in findings[0].text
     assert "was replaced" in decide_mounts([replace(DEV, mounts=(replace(good, same=False),))])[0].text
     assert decide_mounts([]) == []
+
+
+def test_a_machine_that_is_a_node_of_another_is_looked_at_as_one() -> None:
+    good = decide_node(State("10.0.0.1:6379", "ok", "10.0.0.2, one of 3 nodes"))
+    assert (good.sign, good.text) == ("ok", "node of 10.0.0.1:6379 ok: 10.0.0.2, one of 3 nodes")
+    cut = decide_node(State("10.0.0.1:6379", "cut off", "no answer"))
+    assert cut.sign == "bad"
+    assert "S=node" in cut.mend

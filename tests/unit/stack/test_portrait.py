@@ -14,7 +14,13 @@ from harness.stack.portrait import differences, read
 MINE: dict[str, Any] = {
     "drydock": {"version": "1"},
     "gpus": {"gpus": [{"index": "0", "name": "H100"}], "amd": False},
-    "images": {"dev": {"id": "sha256:a", "digests": [], "python": {"ray": "2.60.0", "torch": "2.13.0"}}},
+    "images": {
+        "dev": {
+            "id": "sha256:a",
+            "digests": [],
+            "environments": {"/opt/venv": {"packages": {"ray": "2.60.0", "torch": "2.13.0"}}},
+        }
+    },
     "model": {"files": {"model.safetensors": "sha256:1"}},
 }
 
@@ -28,12 +34,16 @@ def test_equal_ones_differ_in_nothing() -> None:
 
 
 def test_what_differs_is_named_to_the_last_package() -> None:
-    theirs = changed(images={"dev": {"id": "sha256:b", "python": {"ray": "2.55.1", "vllm": "0.24.0"}}})
+    theirs = changed(
+        images={
+            "dev": {"id": "sha256:b", "environments": {"/opt/venv": {"packages": {"ray": "2.55.1", "vllm": "0.24.0"}}}}
+        }
+    )
     assert differences(theirs, MINE) == [
         ("images.dev.id", "sha256:b", "sha256:a"),
-        ("images.dev.python.ray", "2.55.1", "2.60.0"),
-        ("images.dev.python.torch", "", "2.13.0"),
-        ("images.dev.python.vllm", "0.24.0", ""),
+        ("images.dev.environments./opt/venv.packages.ray", "2.55.1", "2.60.0"),
+        ("images.dev.environments./opt/venv.packages.torch", "", "2.13.0"),
+        ("images.dev.environments./opt/venv.packages.vllm", "0.24.0", ""),
     ]
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from harness.errors import ToolTooOld
+from harness.stack.gpu.driver import driver_fits
 from harness.stack.gpu.machine import Machine, cuda_missing, read_cuda, read_listing, way_of
 
 LISTING = """\
@@ -57,3 +60,16 @@ def test_how_docker_hands_gpus_on(info: dict[str, object], cdi: list[Path], way:
 )
 def test_a_driver_too_old_for_an_image_is_found(wanted: str, driver_has: str, missing: str) -> None:
     assert cuda_missing({"NVIDIA_REQUIRE_CUDA": wanted}, Machine(cuda=driver_has)) == missing
+
+
+def test_an_image_that_wants_more_than_the_driver_can_do_is_refused_by_its_name() -> None:
+    wants = {"old:1": "cuda>=12.0", "new:1": "cuda>=13.1", "none:1": ""}
+    client = SimpleNamespace(
+        images=SimpleNamespace(
+            get=lambda name: SimpleNamespace(attrs={"Config": {"Env": [f"NVIDIA_REQUIRE_CUDA={wants[name]}"]}})
+        )
+    )
+    there = Machine(driver="580.65.06", cuda="13.0")
+    driver_fits(client, there, ["old:1", "none:1"])
+    with pytest.raises(ToolTooOld, match=r"new:1 wants CUDA 13\.1, and this machine's driver 580\.65\.06 can do 13\.0"):
+        driver_fits(client, there, ["old:1", "new:1"])

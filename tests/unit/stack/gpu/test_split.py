@@ -10,7 +10,7 @@ import pytest
 from harness.errors import GpuUnfit
 from harness.settings import load_settings
 from harness.stack.gpu.machine import Machine
-from harness.stack.gpu.split import engine_for, split
+from harness.stack.gpu.split import engine_for, of_node, split
 from harness.stack.images.catalogue import load_catalogue
 from harness.stack.plan import make_plan, with_gpus
 from tests.support.gpus import machine
@@ -103,3 +103,18 @@ def test_a_framework_brings_its_own_pair() -> None:
         assert CATALOGUE.framework_image(name, "llamacpp") == own_choice.image
     assert CATALOGUE.engine_image("vllm", "slime") == CATALOGUE.engines["vllm"]
     assert CATALOGUE.framework_image("own/image:1", "vllm") == "own/image:1"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"), [("", ("0", "1")), ("all", ("0", "1")), ("none", ()), ("1", ("1",)), (" 1 , 0 ", ("1", "0"))]
+)
+def test_a_node_of_another_machine_has_all_its_cards_unless_named(asked: str, expected: tuple[str, ...]) -> None:
+    assert of_node(load_settings(environ={"GPUS_TRAIN": asked}), machine(2)) == expected
+
+
+def test_a_node_is_refused_cards_that_are_not_there_and_does_without_where_none_can_be_handed_on() -> None:
+    for asked, says in (("2", "there is no GPU 2"), ("0,0", "names GPU 0 twice")):
+        with pytest.raises(GpuUnfit, match=says):
+            of_node(load_settings(environ={"GPUS_TRAIN": asked}), machine(2))
+    assert of_node(load_settings(environ={}), replace(machine(2), way="")) == ()
+    assert of_node(load_settings(environ={}), machine(0)) == ()

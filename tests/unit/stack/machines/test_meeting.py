@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
 from harness.stack.machines import join, meeting
 from harness.stack.machines.meeting import Facts, Refused
 from harness.stack.machines.ports import Ports
 from harness.stack.machines.serve import Place, Server, closed
+from tests.support.harness import CLONE
 
 HEAD = Facts(
     image="drydock/dev:1234",
@@ -152,3 +156,17 @@ def test_a_head_that_is_still_starting_is_not_taken_for_a_firewall(
 
 def test_without_a_token_nobody_is_asked() -> None:
     assert refusal(lambda: join.check("10.0.0.1", Ports(6379), "")).kind == "token"
+
+
+def test_a_node_is_told_every_address_and_key_that_dev_has(tmp_path: Path) -> None:
+    """A name that is new in compose.yaml or env.sh has to be known to both ends of the meeting, or a node lacks it."""
+    rendered = yaml.safe_load((CLONE / "compose.yaml").read_text())["services"]["dev"]["environment"]
+    exported = re.findall(r"^\s*export (.+)$", (CLONE / "docker" / "dev" / "env.sh").read_text(), re.MULTILINE)
+    names = {*rendered, *" ".join(exported).split()}
+    of_the_server = {name for name in names if name.startswith(("OPENAI_", "ANTHROPIC_"))}
+    assert {"OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"} < of_the_server
+    assert set(join.NAMES) == of_the_server | {"DRYDOCK_NODE_ADDRESS"}
+    key = tmp_path / "key"
+    key.write_text("sesame")
+    told = meeting.own_facts({**dict.fromkeys(of_the_server, "there"), "DRYDOCK_API_KEY_FILE": str(key)}).told
+    assert set(told) == of_the_server

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.errors import BadSetting
+from harness.errors import BadSetting, StackDown
 from harness.settings import load_settings
+from harness.stack import ray
 from harness.stack.machines import worker
-from harness.stack.machines.sharing import newest
+from harness.stack.machines.sharing import Node, newest
 from harness.stack.plan import make_plan
 from harness.stack.rendering import compose_for, variables
 
@@ -66,6 +67,12 @@ def test_a_node_that_has_joined_again_is_one() -> None:
     assert [(node.ip, node.state) for node in found] == [("10.0.0.2", "alive"), ("10.0.0.10", "dead")]
 
 
+def test_a_node_that_ended_before_it_told_its_address_is_not_one_without() -> None:
+    registered = {"raylet": {"state": "DEAD", "nodeManagerAddress": "10.0.0.3"}}
+    found = newest([row("10.0.0.1", "ALIVE"), {"raylet": {"state": "DEAD"}}, registered, {}])
+    assert [(node.ip, node.state) for node in found] == [("10.0.0.1", "alive"), ("10.0.0.3", "dead")]
+
+
 def test_a_node_is_told_the_heads_ports_and_no_secret(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("canary\n")
     settings = load_settings(environ={"HEAD": "10.0.0.1:7000", "TOKEN_FILE": str(tmp_path / "token")})
@@ -88,3 +95,24 @@ def test_what_worker_needs_is_asked_for(tmp_path: Path) -> None:
     ):
         with pytest.raises(BadSetting, match=word):
             worker.asked_for(load_settings(environ=asked))
+
+
+def test_what_is_a_node_of_another_machine_has_no_cluster_to_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load_settings(environ={})
+    settings.state_dir.mkdir(parents=True, exist_ok=True)
+    (settings.state_dir / worker.RECORD).write_text('{"head": "10.0.0.1:7000"}')
+    with pytest.raises(StackDown, match=r"a node of 10\.0\.0\.1:7000") as caught:
+        ray.restart(None, settings)
+    assert "on 10.0.0.1;" in caught.value.mend
+
+
+def test_who_has_not_joined_again_is_named_and_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = make_plan(load_settings(environ=SHARED))
+    back, away = Node("10.0.0.2", "two", "alive"), Node("10.0.0.3", "three", "alive")
+    monkeypatch.setattr(ray, "REJOIN_SECONDS", 0.0)
+    monkeypatch.setattr(
+        "harness.stack.machines.sharing.nodes", lambda *_, **__: [Node("10.0.0.1", "one", "alive"), back]
+    )
+    assert ray.others(plan) == [back]
+    assert ray.wait_for(plan, [back, away]) == [away]
+    assert ray.others(make_plan(load_settings(environ={}))) == []
