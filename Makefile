@@ -16,9 +16,12 @@ override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OP
 	GRACE CMD BACKGROUND S FOLLOW DIR DUMP PIDS CONTAINERS MATCH LOGS LOCALS NATIVE TASKS GAP CASE AFTER STEP NOTIFY WEBHOOK RAY_ADDRESS VIA \
 	HOSTS REMOTE SESSION PID TUI WATCH AT IF LOG N ACTOR ROLE TOPIC FIX JSON DRYDOCK_YES
 
+# What only `make chaos` and `make fuzz` read.
+override FOR_TESTS := STEPS SECONDS
+
 # What was typed after `make`; the harness is told, so that `harness settings` can name the origin of each value.
 override typed := $(strip $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name))))
-override unknown := $(filter-out $(SETTINGS),$(typed))
+override unknown := $(filter-out $(SETTINGS) $(FOR_TESTS),$(typed))
 ifneq ($(unknown),)
 $(error $(unknown): no setting of Drydock. Nothing was done. All settings: make settings)
 endif
@@ -29,7 +32,7 @@ define keep_literal
 override $(1) := $$(value $(1))
 export $(1)
 endef
-$(foreach name,$(SETTINGS),$(if $(filter-out undefined default,$(origin $(name))),$(eval $(call keep_literal,$(name)))))
+$(foreach name,$(SETTINGS) $(FOR_TESTS),$(if $(filter-out undefined default,$(origin $(name))),$(eval $(call keep_literal,$(name)))))
 
 # These would carry the typed values a second time, quoted in make's way.
 unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
@@ -37,7 +40,7 @@ unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 # `make up check` works in order, with -j too.
 .NOTPARALLEL:
 
-.PHONY: help up down status logs shell run check lint compare hang-dump hang-watch hang-demo runs open compare-runs diagnose breakpoints attach trace restart-ray doctor report settings clean test test-full bench bench-hang venv docker init dev-container
+.PHONY: help up down status logs shell run check lint compare hang-dump hang-watch hang-demo runs open compare-runs diagnose breakpoints attach trace restart-ray doctor report settings clean test test-full bench bench-hang chaos fuzz venv docker init dev-container
 .PHONY: worker ports save load lock verify fingerprint gpu-selftest
 
 help: ## List the verbs
@@ -156,6 +159,12 @@ bench: venv docker ## Measure what docs/benchmarks.md states
 
 bench-hang: venv ## Score the verdict on all programs of examples/hangs and on recorded hangs; writes docs/hang-accuracy.md
 	@.venv/bin/python -m tests.bench.hang_accuracy
+
+chaos: venv docker ## Break things in the middle of verbs, seeded, and see that all comes back (SEED= STEPS=12 or 7-7)
+	@.venv/bin/python -m tests.chaos
+
+fuzz: venv ## Break what parsers read, for so long (SECONDS=60 SEED=)
+	@PYTHONPATH=docker/gateway .venv/bin/python -m tests.unit.fuzz
 
 venv:
 	@scripts/bootstrap.sh

@@ -39,6 +39,8 @@ NOT_OURS = {
     *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "HF_HOME", "KEY", "NAME", "VALUE", "FILE"),
     *("MODLE", "N", "RAY_DEBUG_POST_MORTEM", "RAY_API_SERVER_ADDRESS", "TORCH_DISTRIBUTED_DEBUG"),
 }
+# What `make chaos` and `make fuzz` read beside settings.
+OF_TESTS = {"STEPS", "SECONDS"}
 # Hosts that an address may have: ours, those that are nobody's, and where frameworks' sources are.
 HOSTS = {"127.0.0.1", "inference", "example.com", "github.com"}
 # First parts of absolute paths: those of the containers, of any Linux, of the servers' routes, and of examples.
@@ -118,7 +120,7 @@ def test_verbs_of_make_are_there(page: Path) -> None:
             name, equals, _ = word.partition("=")
             if equals:
                 # Another program's variable stands before `make`: after it, make takes it for a mistyped setting.
-                assert name in environment_names().values(), line
+                assert name in {*environment_names().values(), *OF_TESTS}, line
             elif re.fullmatch(r"[a-z][a-z-]+", word):
                 assert word in targets(), line
             else:
@@ -134,7 +136,7 @@ def test_verbs_of_the_harness_are_there(page: Path) -> None:
 
 @each_page
 def test_settings_are_there(page: Path) -> None:
-    known = set(environment_names().values()) | NOT_OURS
+    known = set(environment_names().values()) | NOT_OURS | OF_TESTS
     for line in code(page.read_text()):
         for name in re.findall(r"(?<![\w$-])([A-Z][A-Z_]*)=", line):
             assert name in known, line
@@ -276,7 +278,7 @@ def test_every_cause_of_a_hang_can_be_looked_up_by_its_code() -> None:
 
 
 # Written by others at this moment; they get their marks when they are whole.
-YET_UNMARKED = {"doctor.md", "stage-4.md", "reliability.md"}
+YET_UNMARKED = {"doctor.md", "stage-4.md"}
 
 
 @pytest.mark.parametrize("page", documentation.PAGES, ids=lambda page: page.name)
@@ -324,7 +326,7 @@ def test_every_page_is_linked_from_the_readme() -> None:
 
 
 # Pages and verbs that are new in English at this moment.
-YET_UNTRANSLATED = {"docs/machines.md", "docs/reliability.md", "worker", "ports"}
+YET_UNTRANSLATED = {"docs/machines.md", "worker", "ports"}
 
 
 def test_the_chinese_readme_has_the_same_commands_and_links() -> None:
@@ -359,7 +361,7 @@ def test_every_verb_of_make_is_in_the_readme() -> None:
     named = {verb for row in table_rows(text) for verb in re.findall(r"`make ([a-z-]+)`", row[0])}
     helped = set(re.findall(r"^([a-z][a-z-]*):.*## ", (CLONE / "Makefile").read_text(), re.MULTILINE))
     # An editor calls the first; the others are in pages of their own.
-    assert helped - named - {"dev-container", "gpu-selftest", "bench-hang", "help"} <= YET_UNTRANSLATED
+    assert helped - named - {"dev-container", "gpu-selftest", "bench-hang", "chaos", "fuzz", "help"} <= YET_UNTRANSLATED
     assert named <= targets()
 
 

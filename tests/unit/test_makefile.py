@@ -109,6 +109,11 @@ def test_the_makefile_knows_the_settings_and_no_others(clone: Path) -> None:
     assert sorted(done.stdout.splitlines()[0].split()) == NAMES
 
 
+@pytest.mark.parametrize("name", ["STEPS", "SECONDS"])
+def test_what_only_tests_read_passes_too(clone: Path, name: str) -> None:
+    assert received(call_make(clone, "settings", f"{name}=$x"))[name] == "$x"
+
+
 def test_a_mistyped_name_stops_make_before_anything_runs(clone: Path) -> None:
     done = call_make(clone, "up", "MODLE=x")
     assert done.returncode == 2

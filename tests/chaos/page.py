@@ -1,0 +1,141 @@
+"""``docs/reliability.md``: what long runs of `make chaos` and `make fuzz` have counted, and what they have led to."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any
+
+from tests.chaos.faults import DAEMON_FAULTS, FAULTS
+from tests.support.harness import CLONE
+
+FIGURES = CLONE / "tests/chaos/figures.json"
+PAGE = CLONE / "docs/reliability.md"
+# Shorter runs are for looking, and write nothing.
+LONG_CHAOS, LONG_FUZZ = 30, 300
+
+Steps = list[dict[str, Any]]
+
+
+def keep(**parts: Any) -> None:
+    """Replace parts of the figures (``chaos``, ``fuzz``), and write the page anew."""
+    figures = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    figures |= parts
+    FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(text(figures), encoding="utf-8")
+    print(f"written: {PAGE.relative_to(CLONE)}")
+
+
+def text(figures: dict[str, Any]) -> str:
+    """The page."""
+    lines = [*_HEAD, *_chaos(figures.get("chaos", {})), *_fuzz(figures.get("fuzz", {})), *_TAIL]
+    return "\n".join(lines) + "\n"
+
+
+def _chaos(runs: dict[str, Any]) -> list[str]:
+    steps: Steps = [step for run in runs.get("runs", ()) for step in run["steps"]]
+    if not steps:
+        return ["Not run yet.", ""]
+    back = [step["back"] for step in steps if not step["faults"]]
+    seeds = ", ".join(f"SEED={run['seed']} STEPS={run['first']}-{run['last']}" for run in runs["runs"])
+    lines = [
+        f"{len(steps)} steps ({seeds}), {sum(map(_in_flight, steps))} of them with the fault while the verb was",
+        f"at work; {sum(not step['faults'] for step in steps)} ended as they should. The `up` after the fault took",
+        f"{statistics.median(back):.0f} s in the median and {max(back):.0f} s at most.",
+        "",
+        "| fault | steps | in flight | the verb ended well | it said what is wrong | it was ended | as it should be |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, (what, _) in {**FAULTS, **DAEMON_FAULTS}.items():
+        mine = [step for step in steps if step["fault"] == name]
+        if not mine:
+            lines.append(f"| {what} | 0 |  |  |  |  |  |")
+            continue
+        codes = [step["code"] for step in mine]
+        lines.append(
+            f"| {what} | {len(mine)} | {sum(map(_in_flight, mine))} | {codes.count(0)} "
+            f"| {sum(code is not None and code > 0 for code in codes)} "
+            f"| {sum(code is None or code < 0 for code in codes)} | {sum(not step['faults'] for step in mine)} |"
+        )
+    lines += ["", "| verb | steps | in flight | as it should be |", "|---|---|---|---|"]
+    for verb in ("up", "check", "hang-dump", "down"):
+        mine = [step for step in steps if step["verb"] == verb]
+        fine = sum(not step["faults"] for step in mine)
+        lines.append(f"| `make {verb}` | {len(mine)} | {sum(map(_in_flight, mine))} | {fine} |")
+    wrong = [step for step in steps if step["faults"]]
+    lines += ["", "### What was not as it should be", ""]
+    lines += [_wrong(step) for step in wrong] or ["Nothing, this time."]
+    return [*lines, ""]
+
+
+def _wrong(step: dict[str, Any]) -> str:
+    again = f"`SEED={step['of_seed']} STEPS={step['number']}-{step['number']}`"
+    load = f", load {step['load']:.0f}" if step["load"] else ""
+    return f"- {again} ({step['verb']}, {step['fault']}{load}): " + "; ".join(map(_short, step["faults"]))
+
+
+def _in_flight(step: dict[str, Any]) -> bool:
+    return bool(step["in_flight"] and step["did"])
+
+
+def _short(fault: str) -> str:
+    return fault.splitlines()[0][:120].replace("|", "/")
+
+
+def _fuzz(found: dict[str, Any]) -> list[str]:
+    lines = ["## Parsers", "", *_PARSERS, ""]
+    if not found:
+        return [*lines, "Not run yet.", ""]
+    counts: dict[str, int] = found["inputs"]
+    lines += [
+        f"The last long run: {sum(counts.values())} inputs for {len(counts)} parsers",
+        f"in {found['cpu_seconds']} s of CPU, SEED={found['seed']};",
+        f"{len(found['faults'])} of the parsers did not keep their promise.",
+        "",
+        "| parser | inputs | kept its promise |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {name} | {count} | {'no' if name in found['faults'] else 'yes'} |" for name, count in counts.items()]
+    return [*lines, ""]
+
+
+_HEAD = """# What happens when something breaks in the middle
+
+Written by `make chaos` and `make fuzz` (in a clone; `CONTRIBUTING.md` says how they are run).
+
+## Faults in mid-flight
+
+A stack of its own runs beside things that belong to somebody else: a container on a network of its own with a volume, a
+process, and files in the folders that Drydock writes to. A step starts `up`, `check`, `hang-dump` or `down`, and breaks
+one thing while that is at work. Verb, fault and moment follow from a seed, so that any step can be had again alone. It
+is as it should be when all of this holds:
+
+- the verb ends by itself, in its own words and with its own exit code, and with `--json` in one document;
+- the next `make up` brings everything back, and `make status` says so;
+- no result is half-written: every file of JSON, XML and HTML is whole, and none is left over from writing;
+- after `make down` there is no container, network or process of ours;
+- what belongs to somebody else is as it was.
+""".splitlines()
+
+_PARSERS = """Whatever is read may be broken: cut off, of another version, edited by hand, or made to harm. Right ones
+are broken in structure, lines and bytes. Each parser reads what is left, or answers with an
+error of Drydock's own; it takes no more than seconds and some megabytes for a few kilobytes, and a pickle runs nothing.
+What Drydock writes itself it reads back as it was.""".splitlines()
+
+_TAIL: list[str] = """## What was found and mended
+
+By breaking inputs:
+
+- deeply nested JSON or YAML ended with an error of Python's instead of a sentence: a model's `config.json`, an index of
+  shards, a GGUF file, a fingerprint, an earlier check's environment, lists of runs, data to compare, a debugger's
+  messages, tool calls and streamed answers, Docker's `config.json`;
+- a number with more than 4300 digits did the same in data sets, in `docker/images.lock` and in the driver's answers;
+- JSON of another form than expected: `output_ids` that are no list, an earlier comparison's samples, what the last `up`
+  and what builds wrote down, numbers of paused workers, Docker contexts, Ray's summary of nodes, routes, address pools;
+- an edited `docker/images.yaml` ended in a traceback, and says now what is wrong with it;
+- a record beside weights left its half-written self behind on a full disk.
+""".splitlines()
+
+
+if __name__ == "__main__":
+    keep()

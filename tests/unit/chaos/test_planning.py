@@ -1,0 +1,60 @@
+"""A seed decides all steps; what is planned covers every pair of verb and fault; the page says what was counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.chaos import page, traces
+from tests.chaos.faults import FAULTS
+from tests.chaos.planning import VERBS, plan, wanted
+
+
+def test_the_same_seed_gives_the_same_steps() -> None:
+    assert plan(7, FAULTS, 1, 40) == plan(7, FAULTS, 1, 40)
+    assert plan(7, FAULTS, 1, 40) != plan(8, FAULTS, 1, 40)
+
+
+def test_one_step_of_a_seed_can_be_had_alone() -> None:
+    assert plan(7, FAULTS, 12, 12) == plan(7, FAULTS, 1, 40)[11:12]
+
+
+def test_every_pair_comes_once_before_any_comes_twice() -> None:
+    count = len(VERBS) * len(FAULTS)
+    assert len({(step.verb, step.fault) for step in plan(3, FAULTS, 1, count)}) == count
+
+
+@pytest.mark.parametrize(("text", "steps"), [("", (1, 30)), ("12", (1, 12)), ("7-7", (7, 7)), ("3-9", (3, 9))])
+def test_steps_are_a_number_or_a_range(text: str, steps: tuple[int, int]) -> None:
+    assert wanted(text) == steps
+
+
+@pytest.mark.parametrize("text", ["0", "9-3", "x", "-2"])
+def test_other_steps_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"STEPS|invalid literal"):
+        wanted(text)
+
+
+def test_the_page_is_what_the_figures_say() -> None:
+    assert page.PAGE.read_text() == page.text(json.loads(page.FIGURES.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "whole"),
+    [
+        ("result.json", "{}", True),
+        ("result.json", '{"a": ', False),
+        ("calls.jsonl", '{"a": 1}\n{"a', False),
+        ("junit.xml", "<a><b/></a>", True),
+        ("junit.xml", "<a><b/>", False),
+        ("report.html", "<html></html>\n", True),
+        ("report.html", "<html><bo", False),
+        (".result.json.x7k2", "{}", False),
+    ],
+)
+def test_half_written_files_are_seen(tmp_path: Path, name: str, content: str, whole: bool) -> None:
+    (tmp_path / "result.json").write_text("{}")
+    (tmp_path / name).write_text(content)
+    assert (traces.half_written(tmp_path) == []) is whole
