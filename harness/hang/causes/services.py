@@ -89,15 +89,16 @@ def lost_await(scene: Scene) -> Iterable[Finding]:
             continue
         who = named([group])
         evidence = [f"{names(who)}: the event loop sleeps; every task waits for something ({group.wait})."]
+        missed = bool(scene.joined) and group in scene.off
         gets_on = group.wakes or any(other.moved for other in scene.groups)
-        if gets_on and not waits_for_capacity(scene, group):
+        if gets_on and not missed and not waits_for_capacity(scene, group):
             alive = "But it is woken up again and again." if group.wakes else "But others get on meanwhile."
             yield Finding("async-lost", 0.41, who, [*evidence, alive])
         elif group.awaited is not None:
             for finding in by_tasks(scene, group, group.awaited):
                 finding.evidence = [*evidence, *finding.evidence]
                 yield finding
-        elif scene.joined and group in scene.off:
+        elif missed:
             yield Finding("async-lost", 0.83, who, [*evidence, f"The others wait: {say(scene.joined)}."])
         elif _has_nobody_to_serve(group) and not scene.children_of([group]):
             # A service would listen; this one has nobody from whom anything could come but its own tasks.

@@ -116,9 +116,13 @@ def test_results_of_ray_come_by_a_thread_that_no_stack_shows() -> None:
     assert verdict.confidence != "certain"
 
 
-def test_a_rank_whose_loop_sleeps_while_others_wait_for_it() -> None:
+@pytest.mark.parametrize("switches", [0, 200])
+def test_a_rank_whose_loop_sleeps_while_others_wait_for_it(switches: int) -> None:
+    """Threads of gloo's wake up in it again and again, which is no progress of its tasks."""
     ranks = tuple(process(collective("all_reduce", 9), id=f"rank{rank}") for rank in (1, 2))
-    found = dump(asleep(id="rank0", role="rank"), *ranks, tasks={"rank0": [task("rollout a.py:1", EVENT)]})
+    found = dump(
+        asleep(id="rank0", role="rank", switches=switches), *ranks, tasks={"rank0": [task("rollout a.py:1", EVENT)]}
+    )
     verdict = diagnose(found)
     assert (verdict.cause, verdict.laggards) == ("async-lost", ["rank0"])
 
