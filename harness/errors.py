@@ -419,6 +419,13 @@ class ReferenceTooBig(ReferenceUnusable):
     """The reference's weights don't fit into memory, or its process was killed for it."""
 
 
+class RewardUnusable(EnvironmentUnfit):
+    """A reward function can't be imported where the reference computes."""
+
+    consequence = "Nothing was judged by it."
+    mend = "REWARD=file.py:function   # or without it: log-probs alone are compared"
+
+
 class StackError(DrydockError):
     """The containers are not what they should be."""
 

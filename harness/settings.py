@@ -145,7 +145,7 @@ class Settings(BaseModel):
     top_k: int = Field(0, ge=0, description="`compare`: likewise; 0: all tokens")
     reward: str = Field(
         "",
-        description="stage 4: file.py:function that gives a reward, for AReaL's RLVRWorkflow or verl's agent loop",
+        description="stage 4 and `compare`: file.py:function that gives a reward, as AReaL or verl would call it",
     )
 
     record: Path | None = Field(None, description="`check` keeps every call of every run in this new folder")

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from harness import console
+from harness.agent.source import AgentSource, locate_function
 from harness.cli.options import json_option, setting_option
 from harness.compare import limits
 from harness.compare.checkpoint import Store, key
@@ -45,6 +46,7 @@ _SAMPLES, _AT_ONCE = 64, 64
 @setting_option("top_k")
 @setting_option("seed")
 @setting_option("in_flight")
+@setting_option("reward")
 @setting_option("against")
 @setting_option("timeout")
 @click.option("--base-url", "openai_base_url", help="the server, with /v1; default: the stack's")
@@ -99,6 +101,7 @@ def _job(settings: Settings, api_key_file: Path | None) -> Job:
         raise BadSetting(f"DTYPE={settings.dtype} can't be used: one or two of {', '.join(known)}")
     path, size = _weights(settings)
     against, second, earlier = _against(settings, endpoint)
+    reward = _reward(settings, against)
     return Job(
         endpoint=endpoint,
         model=settings.model,
@@ -124,7 +127,23 @@ def _job(settings: Settings, api_key_file: Path | None) -> Job:
         against=against,
         second=second,
         earlier=earlier,
+        reward=reward,
     )
+
+
+def _reward(settings: Settings, against: str) -> AgentSource | None:
+    """The function that ``REWARD`` names, if one is named and there is a trainer's model to answer.
+
+    Raises:
+        AgentNotFound, AgentUnreadable: there is no such function.
+    """
+    if not settings.reward:
+        return None
+    found = locate_function(settings.reward, (Path.cwd(), settings.workspace))
+    if against:
+        console.note("REWARD= judges the engine and the trainer's model; AGAINST= compares without it")
+        return None
+    return found
 
 
 def _against(settings: Settings, endpoint: Endpoint) -> tuple[str, Endpoint | None, Path | None]:

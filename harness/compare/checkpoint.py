@@ -78,12 +78,22 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         self.samples = Lines(folder / "samples.jsonl", lambda value: Sample(**value))
         self._scores: dict[str, Lines] = {}
+        self._answers: Lines | None = None
 
     def scores(self, of: str) -> Lines:
         """What somebody says about the samples: ``bfloat16``, ``float32``, ``second``."""
         if of not in self._scores:
             self._scores[of] = Lines(self.folder / f"reference-{of}.jsonl", lambda value: value["logprobs"])
         return self._scores[of]
+
+    @property
+    def answers(self) -> Lines:
+        """What the trainer's model answered itself, and both sides' rewards; only with a reward function."""
+        if self._answers is None:
+            self._answers = Lines(
+                self.folder / "answers.jsonl", lambda row: (dict(row["engine"]), dict(row["reference"]))
+            )
+        return self._answers
 
     def sample(self, number: int) -> Sample:
         """One sample."""
@@ -104,8 +114,9 @@ class Store:
 
     def close(self) -> None:
         """Let go of the files."""
-        for lines in (self.samples, *self._scores.values()):
-            lines.close()
+        for lines in (self.samples, *self._scores.values(), self._answers):
+            if lines is not None:
+                lines.close()
 
 
 def key(job: Mapping[str, Any]) -> str:

@@ -89,6 +89,12 @@ class Dialect(Protocol):
     def rendered(self, answer: Any) -> list[int]:
         """Read the token ids."""
 
+    def spell(self, ids: Sequence[int]) -> Request:
+        """Ask what token ids are as text."""
+
+    def spelt(self, answer: Any) -> str:
+        """Read it."""
+
 
 @dataclass(frozen=True)
 class VLLM:
@@ -175,6 +181,14 @@ class VLLM:
         """See ``Dialect``."""
         return _ids(answer, "tokens")
 
+    def spell(self, ids: Sequence[int]) -> Request:
+        """See ``Dialect``."""
+        return Request("/detokenize", {"model": self.model, "tokens": list(ids)}, at_root=True)
+
+    def spelt(self, answer: Any) -> str:
+        """See ``Dialect``."""
+        return _text(answer, "prompt")
+
 
 @dataclass(frozen=True)
 class SGLang:
@@ -260,6 +274,14 @@ class SGLang:
         """See ``Dialect``."""
         raise _OnlyCounted(_usage(answer)["prompt_tokens"])
 
+    def spell(self, ids: Sequence[int]) -> Request:
+        """See ``Dialect``."""
+        return Request("/detokenize", {"tokens": list(ids)}, at_root=True)
+
+    def spelt(self, answer: Any) -> str:
+        """See ``Dialect``."""
+        return _text(answer, "text")
+
 
 @dataclass(frozen=True)
 class OpenAI:
@@ -330,6 +352,14 @@ class OpenAI:
     def rendered(self, answer: Any) -> list[int]:
         """See ``Dialect``."""
         raise _OnlyCounted(_usage(answer)["prompt_tokens"])
+
+    def spell(self, ids: Sequence[int]) -> Request:
+        """See ``Dialect``; llama.cpp's own way."""
+        return Request("/detokenize", {"tokens": list(ids)}, at_root=True)
+
+    def spelt(self, answer: Any) -> str:
+        """See ``Dialect``."""
+        return _text(answer, "content")
 
 
 class _OnlyCounted(NotThere):
@@ -420,6 +450,13 @@ def _token_id(token: Any) -> int:
 def _tops(found: Any, length: int) -> list[int]:
     tops = [entry[0][1] for entry in found or [] if entry]
     return [int(top) for top in tops] if len(tops) == length else []
+
+
+def _text(answer: Any, name: str) -> str:
+    found = answer.get(name) if isinstance(answer, Mapping) else None
+    if not isinstance(found, str):
+        raise NotThere(name)
+    return found
 
 
 def _ids(answer: Any, name: str) -> list[int]:

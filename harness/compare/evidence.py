@@ -67,6 +67,7 @@ class Evidence:
         parts: what is compared, for sentences: ("the server", "transformers").
         dtypes: of the reference: the one that is judged, then the other.
         early: the comparison was ended after the first samples.
+        files: of weights and configuration that the server was started from and that aren't the reference's.
         against: what takes the reference's place: ``server``, ``batch``, ``cache`` or ``run``; "" for the reference.
     """
 
@@ -83,6 +84,7 @@ class Evidence:
     dtypes: Sequence[str] = ()
     early: bool = False
     rope: dict[str, Any] = field(default_factory=dict)
+    files: Sequence[str] = ()
     against: str = ""
 
 

@@ -32,6 +32,7 @@ class Progress:
         total: samples wanted.
         sampled, scored: done by the server and by the reference.
         tokens: sampled.
+        answered: by the trainer's model itself, for a reward function; None: not asked yet.
     """
 
     total: int
@@ -40,10 +41,13 @@ class Progress:
     tokens: int = 0
     begun: float = field(default_factory=time.monotonic)
     scoring: bool = True
+    answered: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     def text(self) -> str:
         """For a line that moves."""
+        if self.answered is not None:
+            return f"{self.sampled} of {self.total} sampled, {self.answered} answered by the trainer's model, too"
         spent = time.monotonic() - self.begun
         rate = self.tokens / spent if spent else 0.0
         done = min(self.sampled, self.scored) if self.scoring else self.sampled

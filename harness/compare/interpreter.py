@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 import sys
 
+from harness import console
 from harness.errors import BadSetting, LibraryMissing
 from harness.places import home
 from harness.processes.locked import locked
@@ -36,4 +37,10 @@ def python_for(named: str) -> str:
             consequence="The trainer's side can't be computed.",
             mend=f"{VARIABLE}=PYTHON   # the interpreter of your training, or any with torch and transformers",
         )
-    return locked("reference", variable=VARIABLE)
+    return locked("reference", variable=VARIABLE, tell=_tell)
+
+
+def _tell(what: str) -> None:
+    console.note(
+        f"torch and transformers aren't here: {what} (some minutes, 1 GB; {VARIABLE}=PYTHON names one that has them)"
+    )

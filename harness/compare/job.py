@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.agent.source import AgentSource
+from harness.compare.accuracy import Accuracy
 from harness.compare.evidence import Evidence, Verdict
 from harness.compare.model import Sampling
 from harness.compare.profile import Profile
@@ -29,6 +31,7 @@ class Job:
         against: ``""``: the reference; ``batch``, ``cache``: the same server in another way; ``server``: ``second``;
             ``run``: an earlier comparison's samples, read again.
         earlier: folder of that earlier comparison.
+        reward: function that judges both sides' answers; None: only log-probs are compared.
     """
 
     endpoint: Endpoint
@@ -48,6 +51,7 @@ class Job:
     against: str = ""
     second: Endpoint | None = None
     earlier: Path | None = None
+    reward: AgentSource | None = None
 
     @property
     def trainer(self) -> str:
@@ -68,6 +72,7 @@ class Job:
             "against": self.against,
             "second": self.second.base_url if self.second else "",
             "earlier": str(self.earlier or ""),
+            "reward": self.reward.given if self.reward else "",
         }
 
 
@@ -98,6 +103,7 @@ class Outcome:
     prompts: dict[int, str] = field(default_factory=dict)
     speed: dict[str, float] = field(default_factory=dict)
     continued: int = 0
+    accuracy: Accuracy | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -114,6 +120,7 @@ class Outcome:
             "tokens": self.evidence.tokens.as_dict(),
             "profile": self.profile.as_dict(),
             "tried": [one.as_dict() for one in self.evidence.tried],
+            "rewards": self.accuracy.as_dict() if self.accuracy else None,
             "problems": self.problems,
             "notes": self.notes,
             "server": self.server,

@@ -86,6 +86,7 @@ def build(
         columns=["", *(COLUMNS[pair] for pair, _ in found)],
         figures=[[title, *(number(getattr(figures, key)) for _, figures in found)] for key, title in TITLES.items()],
         shares=_shares(outcome),
+        rewards=redactor.text(outcome.accuracy.text()) if outcome.accuracy else "",
         legend=[(COLUMNS[pair], PAIRS[pair]) for pair, _ in found],
         scatter=pictures.scatter(outcome.profile.scatter, *_short(outcome)),
         differences=pictures.differences(outcome.profile.differences),

@@ -23,12 +23,15 @@ ROUNDING, MORE_THAN_ROUNDING = 2.0, 4.0
 def decide(evidence: Evidence) -> Verdict:
     """The verdict."""
     found = [reason for look in (_not_finite, _tokens) if (reason := look(evidence))]
-    differs = bool(broken(evidence.held)) or evidence.judged.tokens == 0
-    if differs and not any(reason.id == "not-finite" for reason in found):
+    # A limit on probabilities lets anything pass where all of them are small.
+    differs = bool(broken(evidence.held)) or evidence.judged.tokens == 0 or evidence.early
+    if differs and not any(reason.id in ("not-finite", "vocabulary") for reason in found):
         found += _log_probs(evidence)
     elif suspicious(evidence):
         # Limits are wide where distributions are flat; what is certainly wrong is wrong within them, too.
         reason = _shifted(evidence) or _undone(evidence)
+        if reason is None and _other_files(evidence):
+            reason = _weights(evidence, "certain")
         found += [reason] if reason is not None and reason.certainty == "certain" else []
     return Verdict(agree=not found and not differs, reasons=found)
 
@@ -102,7 +105,7 @@ def _log_probs(evidence: Evidence) -> list[Reason]:
     if place is not None:
         return [place]
     if size == "more":
-        return [_weights(evidence, "likely")]
+        return [_weights(evidence, "certain" if _other_files(evidence) else "likely")]
     if size == "between":
         return [_weights(evidence, "undecided"), _rounding(evidence, "undecided")]
     return [_weights(evidence, "undecided"), Reason(
@@ -203,6 +206,11 @@ def _of_decoding(evidence: Evidence, inside: Figures, reading: Figures) -> Reaso
     )
 
 
+def _other_files(evidence: Evidence) -> bool:
+    """Whether the server is known to have been started from other weights."""
+    return any(".safetensors" in name for name in evidence.files)
+
+
 def _size(evidence: Evidence) -> str:
     """The difference by what rounding makes of the same model."""
     if evidence.rounding is None or not math.isfinite(evidence.rounding.abs_mean):
@@ -232,7 +240,7 @@ def _rounding(evidence: Evidence, certainty: Certainty = "likely") -> Reason:
 
 
 def _weights(evidence: Evidence, certainty: Certainty) -> Reason:
-    because = []
+    because = [f"the server was started from other files: {', '.join(evidence.files)}"] if evidence.files else []
     if evidence.rounding is not None and evidence.rounding.abs_mean:
         times = evidence.judged.abs_mean / evidence.rounding.abs_mean
         because.append(f"the difference is {times:.1f} times what rounding makes of the reference itself")

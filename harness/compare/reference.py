@@ -114,6 +114,21 @@ class Reference:
         found = await self._one("pieces", ids=[list(one) for one in ids])
         return found["pieces"], found["texts"]
 
+    async def texts(self, ids: Sequence[Sequence[int]]) -> tuple[list[str], list[str]]:
+        """Token ids as texts: whole, and without special tokens."""
+        found = await self._one("texts", ids=[list(one) for one in ids])
+        return found["whole"], found["texts"]
+
+    async def generate(
+        self, samples: Sequence[dict[str, Any]], sampling: dict[str, Any]
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Outputs of the model itself, as they are done; see ``driver.generating.generate``."""
+        async with self._turn:
+            async for answer in self._ask("generate", samples=list(samples), sampling=sampling):
+                if "done" in answer:
+                    return
+                yield answer
+
     async def score(
         self,
         samples: Sequence[dict[str, Any]],

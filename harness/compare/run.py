@@ -10,17 +10,29 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from harness.compare import limits, reasons
+from harness.compare.answers import both_sides
 from harness.compare.checkpoint import Store
 from harness.compare.dialects import NotThere, counted
 from harness.compare.engine import Engine, Facts, Refused
 from harness.compare.evidence import Evidence, Trial, Tried
 from harness.compare.figures import Figures, Tally, mean_abs
-from harness.compare.gather import Progress, Prompt, Sampler, Tell, as_asked, prompts, score, score_as_they_come
+from harness.compare.fingerprint import differing
+from harness.compare.gather import (
+    Progress,
+    Prompt,
+    Sampler,
+    Tell,
+    as_asked,
+    prompts,
+    score,
+    score_as_they_come,
+    wanted,
+)
 from harness.compare.job import Job, Outcome
 from harness.compare.model import Conversation, Sample
 from harness.compare.profile import Profiler
 from harness.compare.reference import Reference
-from harness.compare.tokens import TokenDifference, TokenReport
+from harness.compare.tokens import TokenDifference, TokenReport, picked, vocabularies
 from harness.compare.tokens import compare as compare_tokens
 from harness.errors import ReferenceUnusable, ServerUnreachable
 
@@ -32,6 +44,8 @@ _ANOTHER_MODEL = 1.5
 _RENDERED = 16
 # Samples, and tokens of each, on which explanations are tried.
 _TRIED, _TRIED_TOKENS = 8, 256
+# Prompts that are rendered before the reference is busy, at least.
+_AHEAD = 64
 # Share of tokens that may lie just outside of a nucleus.
 _AT_THE_EDGE = 0.03
 
@@ -49,16 +63,14 @@ async def compare(job: Job, store: Store, tell: Tell) -> Outcome:
         Engine(job.endpoint, in_flight=job.in_flight, timeout=job.timeout) as engine,
         Reference(job.python) as reference,
     ):
-        loading = asyncio.ensure_future(
-            reference.load(path=job.reference, dtype=job.dtypes[0], device=job.device,
-                           batch_tokens=job.batch_tokens, bytes=job.weights, free=_free())
-        )  # fmt: skip
+        # The tokenizer is all that sampling needs, so the server has work while torch and the weights are loaded.
+        opening = asyncio.ensure_future(reference.open(path=job.reference))
         try:
             server = await engine.look(job.model)
         except BaseException:
-            loading.cancel()
+            opening.cancel()
             raise
-        facts = await loading
+        facts = await opening
         comparison = _Comparison(job, store, tell, engine, reference, server, facts, progress)
         try:
             return await comparison.run(continued)
@@ -83,6 +95,7 @@ class _Comparison:
         self.tokens = TokenReport()
         self.notes: list[str] = []
         self.early = False
+        self.files: list[str] = []
 
     async def run(self, continued: int) -> Outcome:
         """All of it."""
@@ -92,54 +105,104 @@ class _Comparison:
                 "the server can't give log-probs of a prompt, so what it says while sampling is compared with the "
                 "reference only, and not with what it says when it reads the same tokens"
             )
-        await self._check_tokens()
+        # Before anything is compared: a revision that differs in nothing else shows here.
+        self.files = differing(self.server.root, job.reference)
+        if self.files:
+            self.notes.append(
+                f"the server was started from {self.server.root}, which isn't the reference's: {', '.join(self.files)}"
+            )
+        if await self._other_vocabulary():
+            self.notes.append("nothing was sampled: token ids mean something else on both sides")
+            return await self._outcome(continued)
+        checked = await self._checked()
+        todo = prompts(job, self.store, self._render)
+        # Rendered before the reference begins to load, which answers nothing meanwhile.
+        ahead = [prompt async for prompt in _first(todo, max(_AHEAD, 2 * job.in_flight))]
         sampler = Sampler(
             job, self.engine, self.server, self.store, self.progress, tell=self.tell,
-            vocabulary=self.facts["embeddings"], pieces_to_ids=self._ids_of,
+            vocabulary=self.facts.get("embeddings") or 0, pieces_to_ids=self._ids_of,
         )  # fmt: skip
         for number in self.store.samples.ids():
             if not self.store.sample(number).problem:
                 sampler.scored.put_nowait(number)
             else:
                 self.progress.scored += 1
-        scoring = asyncio.ensure_future(
-            score_as_they_come(self.reference, sampler, self.store, first, self.progress, self.tell, job.batch_tokens)
-        )
-        started = time.monotonic()
-        todo = prompts(job, self.store, self._render)
+        scoring = asyncio.ensure_future(self._score(sampler, first))
+        sampling = asyncio.ensure_future(self._sample(sampler, chain(ahead, todo)))
+        checking = asyncio.ensure_future(self._check_tokens(checked))
+        watching = asyncio.ensure_future(self._is_another_model(first))
         try:
-            await self.engine.each(_first(todo, _FIRST), sampler.one)
-            if not await self._is_another_model(scoring, first):
-                await self.engine.each(todo, sampler.one)
-            self.progress.seconds["sampling"] = time.monotonic() - started
-            sampler.scored.put_nowait(None)
-            await scoring
+            # The first error ends all; so does another model.
+            waited: set[asyncio.Future[Any]] = {scoring, sampling, checking, watching}
+            while waited - {watching}:
+                done, waited = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+                if watching in done and watching.result():
+                    sampling.cancel()
+                    waited.discard(sampling)
+                    await asyncio.gather(sampling, return_exceptions=True)
+                    sampler.scored.put_nowait(None)
         finally:
-            scoring.cancel()
-            await asyncio.gather(scoring, return_exceptions=True)
+            for one in (scoring, sampling, checking, watching):
+                one.cancel()
+            await asyncio.gather(scoring, sampling, checking, watching, return_exceptions=True)
+        accuracy = None
+        if job.reward is not None and not self.early:
+            accuracy = await both_sides(job, self.store, self.reference, self.server.context, self.progress, self.tell)
         await self._second_dtype()
-        return await self._outcome(continued)
+        outcome = await self._outcome(continued)
+        outcome.accuracy = accuracy
+        return outcome
+
+    async def _other_vocabulary(self) -> bool:
+        """Whether token ids all over the vocabulary are other texts at the server, as far as it says."""
+        ids = picked(self.facts["vocabulary"], self.facts["special"])
+        dialect = self.server.dialect
+        try:
+            asked = [self.engine.ask(dialect.spell([token])) for token in ids]
+            theirs = [dialect.spelt(answer) for answer in await asyncio.gather(*asked)]
+        except (Refused, NotThere):
+            return False
+        (ours,), _ = await self.reference.pieces([ids])
+        self.tokens.vocabulary = vocabularies(dict(zip(ids, theirs, strict=True)), dict(zip(ids, ours, strict=True)))
+        return bool(self.tokens.vocabulary)
+
+    async def _sample(self, sampler: Sampler, todo: AsyncIterator[Prompt]) -> None:
+        started = time.monotonic()
+        await self.engine.each(todo, sampler.one)
+        self.progress.seconds["sampling"] = time.monotonic() - started
+        sampler.scored.put_nowait(None)
+
+    async def _score(self, sampler: Sampler, first: str) -> None:
+        self.facts |= await self._load(first)
+        self.progress.seconds["loaded"] = time.monotonic() - self.progress.begun
+        await score_as_they_come(
+            self.reference, sampler, self.store, first, self.progress, self.tell, self.job.batch_tokens
+        )
 
     async def _render(self, asked: Sequence[Conversation]) -> list[list[int]]:
         return await self.reference.render([as_asked(one) for one in asked])
 
-    async def _check_tokens(self) -> None:
-        """Both sides' tokens of the first conversations."""
-        from harness.compare.gather import wanted
-
-        seen: set[int] = set()
+    async def _checked(self) -> list[tuple[Conversation, list[int]]]:
+        """The first conversations as the reference renders them."""
+        found: dict[int, Conversation] = {}
         for conversation in wanted(self.job):
-            if conversation.line in seen or len(seen) >= _RENDERED:
+            if conversation.line in found or len(found) >= _RENDERED:
                 break
-            seen.add(conversation.line)
-            if conversation.messages:
-                await self._check_one(conversation)
+            found[conversation.line] = conversation
+        asked = [one for one in found.values() if one.messages]
+        return list(zip(asked, await self._render(asked), strict=True)) if asked else []
 
-    async def _check_one(self, conversation: Conversation) -> None:
+    async def _check_tokens(self, checked: Sequence[tuple[Conversation, list[int]]]) -> None:
+        """Both sides' tokens of the first conversations."""
+        for conversation, ours in checked:
+            await self._check_one(conversation, ours)
+
+    async def _check_one(self, conversation: Conversation, ours: list[int]) -> None:
         request = self.server.dialect.render(conversation.messages, conversation.tools)
         if request is None:
             return
-        ours = (await self._render([conversation]))[0]
         try:
             theirs = self.server.dialect.rendered(await self.engine.ask(request))
         except Refused as error:
@@ -164,13 +227,11 @@ class _Comparison:
                                server_pieces=one, reference_pieces=other)
             )  # fmt: skip
 
-    async def _is_another_model(self, scoring: asyncio.Task[None], first: str) -> bool:
+    async def _is_another_model(self, first: str) -> bool:
         """Whether the first samples already show that there is nothing to compare."""
-        mine = [number for number in self.store.samples.ids()[:_FIRST] if not self.store.sample(number).problem]
-        while not all(number in self.store.scores(first) for number in mine):
-            if scoring.done():
-                await scoring
+        while len(self.store.scores(first)) < _FIRST:
             await asyncio.sleep(0.02)
+        mine = list(self.store.scores(first).ids()[:_FIRST])
         pairs = []
         for number in mine:
             sample, theirs = self.store.sample(number), self.store.score(first, number)
@@ -180,7 +241,8 @@ class _Comparison:
         self.early = math.isfinite(size) and size > _ANOTHER_MODEL and self.job.count > _FIRST
         if self.early:
             self.notes.append(
-                f"ended after {len(mine)} samples: no engine makes a mean |d| of {size:.2f} of the same model"
+                f"ended early, after {len(mine)} samples had been scored: "
+                f"no engine makes a mean |d| of {size:.2f} of the same model"
             )
         return self.early
 
@@ -197,10 +259,12 @@ class _Comparison:
         for start in range(0, len(missing), 64):
             await score(self.reference, self.store, second, missing[start : start + 64], None, None)
 
-    async def _load(self, dtype: str) -> None:
+    async def _load(self, dtype: str) -> dict[str, Any]:
         job = self.job
-        await self.reference.load(path=job.reference, dtype=dtype, device=job.device, batch_tokens=job.batch_tokens,
-                                  bytes=job.weights, free=_free())  # fmt: skip
+        return await self.reference.load(
+            path=job.reference, dtype=dtype, device=job.device, batch_tokens=job.batch_tokens, bytes=job.weights,
+            free=_free(),
+        )  # fmt: skip
 
     async def _ids_of(self, decoded: Any) -> list[int] | None:
         """Token ids of an output whose tokens the server names by texts; None where they can't be told apart."""
@@ -217,7 +281,7 @@ class _Comparison:
         outcome = Outcome(
             verdict=verdict, evidence=evidence,
             parts=(f"{self.server.dialect.name} at {self.job.endpoint.base_url}",
-                   f"transformers {self.facts['transformers']}, {self.job.dtypes[0]}"),
+                   f"transformers {self.facts.get('transformers', '')}, {self.job.dtypes[0]}"),
             server=self.server.as_dict(),
             reference={**self.facts, "path": self.job.reference, "over_model": self.reference.over_model},
             figures={name: found.as_dict() for name, found in figures.items()},
@@ -256,7 +320,7 @@ class _Comparison:
             judged=judged, profile=profiler.profile(), held=limits.hold(judged, self.job.limits), tokens=self.tokens,
             sampling=self.job.sampling, reading=figures.get("prefill-reference"), inside=figures.get("decode-prefill"),
             rounding=figures.get("rounding"), other=figures.get("decode-other"), dtypes=self.job.dtypes,
-            early=self.early, rope=self.facts.get("rope") or {},
+            early=self.early, files=self.files, rope=self.facts.get("rope") or {},
         )  # fmt: skip
         return evidence, figures, dict(problems), many
 
@@ -342,6 +406,14 @@ def _mean_or_inf(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> fl
     both = [(a, b) for ours, theirs in pairs for a, b in zip(ours, theirs, strict=False) if math.isfinite(a)]
     cut = sum(b == -math.inf for _, b in both)
     return math.inf if not both or cut > _AT_THE_EDGE * len(both) else mean_abs(pairs)
+
+
+async def chain(ahead: Sequence[Prompt], items: AsyncIterator[Prompt]) -> AsyncIterator[Prompt]:
+    """What is there already, then the rest."""
+    for prompt in ahead:
+        yield prompt
+    async for prompt in items:
+        yield prompt
 
 
 async def _first(items: AsyncIterator[Prompt], count: int) -> AsyncIterator[Prompt]:

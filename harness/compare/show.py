@@ -85,6 +85,11 @@ def show(outcome: Outcome) -> None:
     console.table(["", *(COLUMNS[name] for name, _ in pairs(outcome))], rows)
     console.line()
     _tokens(outcome)
+    if outcome.accuracy is not None:
+        sign = console.warn if outcome.accuracy.by_chance is False else console.note
+        sign(outcome.accuracy.text())
+        for problem, times in outcome.accuracy.problems.items():
+            console.warn(f"{times} answers without a reward: {problem}")
     for problem, times in sorted(outcome.problems.items(), key=lambda item: -item[1]):
         console.warn(f"{times} samples left out: {problem}")
     for note in outcome.notes:

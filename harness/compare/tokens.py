@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -99,6 +99,24 @@ def _kind(server: Sequence[int], reference: Sequence[int], bos: int | None, one:
     if "".join(one.split()) == "".join(other.split()):
         return "whitespace"
     return "template"
+
+
+def vocabularies(server: Mapping[int, str], reference: Mapping[int, str]) -> str:
+    """What differs between what token ids are as text on both sides, white space apart; empty where nothing does."""
+    other = [token for token, text in server.items() if "".join(text.split()) != "".join(reference[token].split())]
+    if not other:
+        return ""
+    one = other[0]
+    return (
+        f"{len(other)} of {len(server)} token ids that were asked for are another text, "
+        f"{one} for one: server {server[one]!r}, reference {reference[one]!r}"
+    )
+
+
+def picked(vocabulary: int, special: Collection[int], many: int = 16) -> list[int]:
+    """Token ids all over a vocabulary, none that steers."""
+    step = max(1, vocabulary // many)
+    return [token for token in range(step - 1, vocabulary, step) if token not in special][:many]
 
 
 def _without(ids: Sequence[int], bos: int) -> list[int]:

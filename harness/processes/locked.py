@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from harness.errors import LibraryMissing
 from harness.places import home
 
+# A local version is nowhere but in its project's own index.
+_CPU_BUILD = (
+    "The CPU build of torch isn't in the common index: pip's own configuration (extra-index-url, or find-links to a "
+    "folder of wheels) has to name a place that has it."
+)
 
-def locked(*names: str, variable: str) -> str:
+
+def locked(*names: str, variable: str, tell: Callable[[str], None] | None = None) -> str:
     """An interpreter with what each ``docker/locks/NAME.txt`` holds; its folder's name changes with the locks.
 
     Args:
         variable: the setting that names another interpreter, for the error.
+        tell: is told where something has to be installed first, which takes minutes.
 
     Raises:
         LibraryMissing: there is no such lock here, or what it holds can't be had.
@@ -38,8 +46,21 @@ def locked(*names: str, variable: str) -> str:
     with (folder.parent / f"{name}.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         if not (folder / "whole").exists():
-            _make(folder, locks, variable)
+            if tell is not None:
+                tell(f"installing {', '.join(f'docker/locks/{each}.txt' for each in names)} into {folder}, once")
+            with _removed_if_cut_off(folder):
+                _make(folder, locks, variable)
     return str(folder / "bin/python")
+
+
+@contextlib.contextmanager
+def _removed_if_cut_off(folder: Path) -> Iterator[None]:
+    """Nothing half made stays, also after Ctrl-C."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _make(folder: Path, locks: Sequence[Path], variable: str) -> None:
@@ -52,11 +73,10 @@ def _make(folder: Path, locks: Sequence[Path], variable: str) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        shutil.rmtree(folder, ignore_errors=True)
         what = ", ".join(lock.name for lock in locks)
         raise LibraryMissing(
             f"What {what} holds can't be installed here: {done.stderr.strip()[-300:]}",
-            consequence="The program can't be started.",
+            consequence=_CPU_BUILD if "+cpu" in done.stderr else "The program can't be started.",
             mend=f"{variable}=PYTHON   # an interpreter that has it",
         )
     (folder / "whole").touch()

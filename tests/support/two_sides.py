@@ -78,7 +78,7 @@ class Sides:
         seed: the weights.
         template: ``""``, ``no bos`` or ``other``.
         faults: ``processed`` (log-probs after sampling parameters), ``shifted``, ``nan``, ``infinite``, ``empty``,
-            ``noisy`` (while sampling), ``other-ids``.
+            ``noisy`` (while sampling), ``other-ids``, ``other-texts`` (of token ids).
         dies_after: requests for samples, after which it is gone; 0: never.
         overrides: sampling parameters that it takes whatever is asked.
     """
@@ -87,6 +87,7 @@ class Sides:
     seed: int = 1
     template: str = ""
     context: int = 4096
+    root: str = "/models/two-sides"
     faults: frozenset[str] = frozenset()
     dies_after: int = 0
     overrides: dict[str, float] = field(default_factory=dict)
@@ -100,13 +101,16 @@ class Sides:
         """Answer one request."""
         self.requests.append((path, body))
         if path == "/v1/models":
-            return 200, {"data": [{"id": "two-sides", "max_model_len": self.context, "root": "/models/two-sides"}]}
+            return 200, {"data": [{"id": "two-sides", "max_model_len": self.context, "root": self.root}]}
         if path == "/health":
             return (500, {}) if self._dead else (200, {})
         if path == "/version":
             return 200, {"version": "0.0-fake"}
         if path == "/tokenize" and self.dialect == "vllm" and "messages" in body:
             return 200, {"tokens": render(body["messages"], self.template)}
+        if path == "/detokenize" and self.dialect in ("vllm", "llamacpp"):
+            text = "".join(piece(token + ("other-texts" in self.faults)) for token in body["tokens"])
+            return 200, {"prompt" if self.dialect == "vllm" else "content": text}
         if path == "/v1/chat/completions":
             ids = render(body["messages"], self.template)
             choice = {"message": {"role": "assistant", "content": "x"}, "finish_reason": "length"}
@@ -256,6 +260,7 @@ def fake_python(folder: Path, **options: Any) -> Path:
     root = Path(__file__).parents[2]
     path.write_text(
         f"#!/bin/sh\nexport PYTHONPATH={root} TWO_SIDES='{json.dumps(options)}'\n"
+        f'case "$*" in *rewards.py*) exec {sys.executable} "$@";; esac\n'
         f"exec {sys.executable} -m tests.support.two_sides\n"
     )
     path.chmod(0o755)
@@ -272,35 +277,62 @@ def fake_weights(folder: Path) -> Path:
 def main() -> None:
     """The reference's process."""
     options = json.loads(os.environ["TWO_SIDES"])
-    seed, dtype = options.get("seed", 1), "bfloat16"
+    model = _Reference(options)
     for line in sys.stdin:
         asked = json.loads(line)
+        for answer in getattr(model, asked["do"])(asked):
+            print(json.dumps({"re": asked["re"], **answer}), flush=True)
 
-        def say(number: int = asked["re"], **answer: Any) -> None:
-            print(json.dumps({"re": number, **answer}), flush=True)
 
-        if asked["do"] in ("open", "load"):
-            dtype = asked.get("dtype", dtype)
-            if "error" in options and asked["do"] == "load":
-                say(error=options["error"][0], what=options["error"][1], needed=3e9, free=2e9, half=1.5e9)
-                continue
-            say(facts={"vocabulary": VOCABULARY, "embeddings": VOCABULARY, "bos": BOS, "eos": EOS, "special": [1, 2, 3],
-                       "has_template": True, "rope": {}, "transformers": "0.0", "dtype": dtype})  # fmt: skip
-        elif asked["do"] == "render":
-            template = options.get("template", "")
-            say(ids=[encode(one["text"]) if one.get("text") else render(one["messages"], template)
-                     for one in asked["conversations"]])  # fmt: skip
-        elif asked["do"] == "encode":
-            say(ids=[encode(text) for text in asked["texts"]])
-        elif asked["do"] == "pieces":
-            pieces = [[piece(token) for token in ids] for ids in asked["ids"]]
-            say(pieces=pieces, texts=["".join(one) for one in pieces])
-        elif asked["do"] == "score":
-            if options.get("dies"):
-                os.kill(os.getpid(), 9)
-            for sample in asked["samples"]:
-                say(id=sample["id"], **_score(sample, asked["views"], seed, dtype))
-            say(done=True)
+class _Reference:
+    """What ``harness/compare/driver`` answers."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+        self._seed, self._dtype = options.get("seed", 1), "bfloat16"
+
+    def open(self, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        self._dtype = asked.get("dtype", self._dtype)
+        yield {"facts": {"vocabulary": VOCABULARY, "embeddings": VOCABULARY, "bos": BOS, "eos": EOS,
+                         "special": [1, 2, 3], "has_template": True, "rope": {}, "transformers": "0.0",
+                         "dtype": self._dtype}}  # fmt: skip
+
+    def load(self, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if "error" in self._options:
+            kind, what = self._options["error"]
+            yield {"error": kind, "what": what, "needed": 3e9, "free": 2e9, "half": 1.5e9}
+        else:
+            yield from self.open(asked)
+
+    def render(self, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        template = self._options.get("template", "")
+        yield {"ids": [encode(one["text"]) if one.get("text") else render(one["messages"], template)
+                       for one in asked["conversations"]]}  # fmt: skip
+
+    def encode(self, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield {"ids": [encode(text) for text in asked["texts"]]}
+
+    def pieces(self, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        pieces = [[piece(token) for token in ids] for ids in asked["ids"]]
+        yield {"pieces": pieces, "texts": ["".join(one) for one in pieces]}
+
+    def texts(self, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield {"whole": ["".join(piece(token) for token in ids) for ids in asked["ids"]],
+               "texts": ["".join(piece(token) for token in ids if token > START) for ids in asked["ids"]]}  # fmt: skip
+
+    def generate(self, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        own = Sides(seed=self._seed)
+        for sample in asked["samples"]:
+            output, _, _ = own._sample(sample["prompt"], {"max_tokens": sample["max_tokens"], **asked["sampling"]})
+            yield {"id": sample["id"], "output": output}
+        yield {"done": True}
+
+    def score(self, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if self._options.get("dies"):
+            os.kill(os.getpid(), 9)
+        for sample in asked["samples"]:
+            yield {"id": sample["id"], **_score(sample, asked["views"], self._seed, self._dtype)}
+        yield {"done": True}
 
 
 def _score(sample: dict[str, Any], views: list[dict[str, float]], seed: int, dtype: str) -> dict[str, Any]:

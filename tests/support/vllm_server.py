@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support import tiny_model
+from harness.models import ensure_weights, resolve
+from harness.settings import load_settings
 from tests.support.harness import CLONE, free_port
 from tests.support.locked_python import locked_python
 
@@ -29,11 +30,27 @@ def vllm_python() -> str:
     return str(made)
 
 
+def smollm2_gguf() -> Path:
+    """The default model's file, fetched if it isn't here."""
+    settings = load_settings({"model": "smollm2-135m"})
+    files = ensure_weights(resolve(settings), "llamacpp", settings)
+    return files.host_path / Path(files.container_path).relative_to(files.mount_target)
+
+
+def smollm2(python: str, folder: Path) -> Path:
+    """SmolLM2-135M as a folder of bfloat16 safetensors."""
+    made = folder / "smollm2"
+    subprocess.run(
+        [python, str(CLONE / "docker/vllm/convert_gguf.py"), "--gguf", str(smollm2_gguf()), "--out", str(made)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return made
+
+
 def random_qwen(python: str, folder: Path) -> Path:
-    """A random Qwen2 of a few million parameters."""
-    tokenizer = tiny_model.write_folder(folder / "tokenizer")
+    """A random Qwen2 of 26 million parameters, with SmolLM2's tokenizer."""
     made = folder / "qwen"
-    subprocess.run([python, str(_MAKE), str(tokenizer), str(made)], check=True, capture_output=True)
+    subprocess.run([python, str(_MAKE), str(smollm2_gguf()), str(made)], check=True, capture_output=True)
     return made
 
 
@@ -58,7 +75,7 @@ def serving(python: str, weights: Path, folder: Path, *more: str) -> Iterator[st
             env={**os.environ, **environment}, stdout=out, stderr=out, start_new_session=True,
         )  # fmt: skip
     try:
-        _wait(f"http://127.0.0.1:{port}/health", process, log)
+        wait_for(f"http://127.0.0.1:{port}/health", process, log)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         os.killpg(process.pid, signal.SIGTERM)
@@ -69,7 +86,7 @@ def serving(python: str, weights: Path, folder: Path, *more: str) -> Iterator[st
             process.wait()
 
 
-def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
     """Until it answers."""
     ends = time.monotonic() + 600
     while time.monotonic() < ends:

@@ -1,8 +1,8 @@
 """Answers requests on standard input, one JSON document a line, until it is closed.
 
-Requests: ``{"do": "open" | "load" | "render" | "encode" | "pieces" | "score", …}``. An answer carries ``"re"``, the
-number of its request; ``score`` answers one line a sample, as soon as it is done. What goes wrong is answered as
-``{"re": …, "error": kind, "what": sentence}`` and ends nothing.
+Requests: ``{"do": "open" | "load" | "render" | "encode" | "pieces" | "texts" | "score" | "generate", …}``. An answer
+carries ``"re"``, the number of its request; ``score`` and ``generate`` answer one line a sample, as soon as it is done.
+What goes wrong is answered as ``{"re": …, "error": kind, "what": sentence}`` and ends nothing.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ class Program:
             "render": self.render,
             "encode": self.encode,
             "pieces": self.pieces,
+            "texts": self.texts,
             "score": self.score,
+            "generate": self.generate,
         }
         self._model: Any = None
         self._text: Any = None
         self._loaded = 0
 
     def open(self, asked: Json) -> Iterator[Json]:
-        """The tokenizer alone."""
-        from .text import Text
+        """The tokenizer alone, and how many tokens the weights know."""
+        from .text import Text, embeddings
 
         self._text = Text(asked["path"])
-        yield {"facts": self._text.facts()}
+        yield {"facts": {**self._text.facts(), "embeddings": embeddings(asked["path"])}}
 
     def load(self, asked: Json) -> Iterator[Json]:
         """Tokenizer and weights; what was loaded before is let go first."""
@@ -77,12 +79,26 @@ class Program:
             "texts": [self._text.decode(ids) for ids in asked["ids"]],
         }
 
+    def texts(self, asked: Json) -> Iterator[Json]:
+        """Token ids as texts, once whole and once without special tokens."""
+        yield {
+            "whole": [self._text.decode(ids) for ids in asked["ids"]],
+            "texts": [self._text.decode(ids, special=False) for ids in asked["ids"]],
+        }
+
     def score(self, asked: Json) -> Iterator[Json]:
         """Log-probabilities of each sample's output, teacher-forced."""
         from .scoring import score
 
         yield from score(self._model, asked["samples"], asked.get("views") or [{}], asked.get("change"))
         yield {"done": True, "over_model": max(0, resident("VmHWM") - self._loaded)}
+
+    def generate(self, asked: Json) -> Iterator[Json]:
+        """Outputs of the model itself."""
+        from .generating import generate
+
+        yield from generate(self._model, asked["samples"], asked["sampling"])
+        yield {"done": True}
 
 
 def main() -> int:

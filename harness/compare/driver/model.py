@@ -45,6 +45,7 @@ class Model:
         self.head = self.module.get_output_embeddings()
         self._after = _after_head(self.text_config)
         self._head_checked = False
+        self.eos = tokenizer.eos_token_id
         self.pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else (tokenizer.eos_token_id or 0)
 
     def facts(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -35,12 +35,16 @@ def score(
                 yield {"id": one["id"], **_one(model, own, one["output"], views)}
 
 
-def batches(samples: Sequence[Sample], most: int) -> Iterator[list[Sample]]:
+def _length(sample: Sample) -> int:
+    return len(sample["prompt"]) + len(sample["output"])
+
+
+def batches(samples: Sequence[Sample], most: int, length: Callable[[Sample], int] = _length) -> Iterator[list[Sample]]:
     """Samples of like length together, so that little is padded; one that is longer than ``most`` goes alone."""
     batch: list[Sample] = []
     longest = 0
-    for one in sorted(samples, key=lambda one: len(one["prompt"]) + len(one["output"])):
-        size = len(one["prompt"]) + len(one["output"])
+    for one in sorted(samples, key=length):
+        size = length(one)
         if batch and max(longest, size) * (len(batch) + 1) > most:
             yield batch
             batch, longest = [], 0

@@ -22,6 +22,17 @@ def source(path: str) -> dict[str, Any]:
     return {"pretrained_model_name_or_path": path, "trust_remote_code": False}
 
 
+def embeddings(path: str) -> int:
+    """How many token ids the model has vectors for, by its configuration; 0 where that doesn't say."""
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(**source(path))
+    except (OSError, ValueError):
+        return 0  # loading the weights says it better
+    return int(getattr(config.get_text_config(), "vocab_size", 0) or 0)
+
+
 class Text:
     """The tokenizer of a model."""
 
@@ -69,9 +80,9 @@ class Text:
         """A text as token ids, without special tokens around it."""
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def decode(self, ids: list[int]) -> str:
-        """Token ids as text."""
-        return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+    def decode(self, ids: list[int], *, special: bool = True) -> str:
+        """Token ids as text, without special tokens if need be."""
+        return str(self.tokenizer.decode(ids, skip_special_tokens=not special, clean_up_tokenization_spaces=False))
 
     def pieces(self, ids: list[int]) -> list[str]:
         """Each token as text on its own."""

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from harness.agent.source import locate_function
 from harness.compare import run
+from harness.compare.answers import Rewarder
 from harness.compare.checkpoint import Store
 from harness.compare.conversations import BUILT_IN
 from harness.compare.job import Job, Outcome
@@ -34,7 +37,7 @@ def arguments(url: str, folder: Path, python: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-def compare(url: str, folder: Path, *more: str, python: Path | None = None, timeout: float = 120) -> Ended:
+def compare(url: str, folder: Path, *more: str, python: Path | None = None, timeout: float = 600) -> Ended:
     """Run it against a server."""
     called = arguments(url, folder, python or fake_python(folder), *more)
     environment = {**os.environ, "RUNS": str(folder / "runs"), "NO_COLOR": "1"}
@@ -122,9 +125,78 @@ def test_a_planted_fault_is_named(name: str, tmp_path: Path) -> None:
 
 def test_another_model_is_found_before_all_is_sampled(tmp_path: Path) -> None:
     with serving(Sides(seed=2)) as url:
-        answer = compare(url, tmp_path, "--hits", "200").json()
-    assert answer["samples"] == 4
-    assert any("ended after 4 samples" in note for note in answer["notes"])
+        answer = compare(url, tmp_path, "--hits", "2000", "--in-flight", "4").json()
+    assert 4 <= answer["samples"] < 1000
+    assert any("ended early, after 4 samples had been scored" in note for note in answer["notes"])
+
+
+_REWARDS = """
+import json, sys, time
+print("what a reward function prints goes nowhere")
+
+def letters(prompt, completions, prompt_ids, completion_ids, **data):
+    assert prompt.startswith("<s>") and len(completion_ids) == len(prompt_ids[:0]) + 16 and data["line"] >= 0
+    return float(sum(letter in "ABCDEFGH" for letter in completions) > 4)
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    assert (data_source, ground_truth, extra_info) == ("letters", "A", {"split": "test"})
+    return {"score": float("<" in solution_str), "more": 1}
+
+async def often_wrong(prompt, completions, prompt_ids, completion_ids, line, **data):
+    if line % 3 == 0:
+        raise ValueError("no answer in it")
+    if line % 3 == 1:
+        return float("nan")
+    return 1.0
+
+def leaves(*arguments, **data):
+    sys.exit(3)
+
+def hangs(*arguments, **data):
+    time.sleep(600)
+"""
+
+
+def rewarded(folder: Path, function: str, url: str, *more: str) -> Ended:
+    (folder / "rewarding.py").write_text(_REWARDS)
+    data = folder / "data.jsonl"
+    data.write_text("".join(
+        json.dumps({"messages": [{"role": "user", "content": f"say {line}"}], "line": line, "data_source": "letters",
+                    "reward_model": {"ground_truth": "A"}, "extra_info": {"split": "test"}}) + "\n"
+        for line in range(12)
+    ))  # fmt: skip
+    return compare(url, folder, "--data", str(data), "--reward", f"{folder}/rewarding.py:{function}", *more)
+
+
+def test_both_sides_answers_are_rewarded(tmp_path: Path) -> None:
+    with serving(Sides()) as url:
+        answer = rewarded(tmp_path, "letters", url).ok().json()
+        found = answer["rewards"]
+        assert found["samples"] == 10
+        assert found["problems"] == {}
+        rows = [json.loads(line) for line in (Path(answer["folder"]) / "answers.jsonl").read_text().splitlines()]
+        means = [sum(row[side]["reward"] for row in rows) / 10 for side in ("engine", "reference")]
+        assert [found["engine"], found["reference"]] == pytest.approx(means)
+        assert found["difference"] == pytest.approx(means[1] - means[0])
+        assert "Rewards" in (Path(answer["folder"]) / "report.html").read_text()
+        # Greedily, both sides say the same.
+        answer = rewarded(tmp_path, "letters", url, "--temperature", "0").json()
+        assert answer["rewards"]["difference"] == 0
+        # As verl calls it: without special tokens, and its dict.
+        answer = rewarded(tmp_path, "compute_score", url).ok().json()
+        assert (answer["rewards"]["samples"], answer["rewards"]["engine"]) == (10, 0)
+
+
+def test_a_reward_function_that_fails_is_said_and_ends_nothing(tmp_path: Path) -> None:
+    with serving(Sides()) as url:
+        found = rewarded(tmp_path, "often_wrong", url).ok().json()["rewards"]
+        assert found["samples"] == 3
+        assert found["problems"] == {"ValueError: no answer in it": 8, "ValueError: the reward is nan": 6}
+        found = rewarded(tmp_path, "leaves", url, "--hits", "2").ok().json()["rewards"]
+        assert found["problems"] == {"the reward function ended its process": 4}
+        assert found["engine"] is None
+        ended = rewarded(tmp_path, "nobody", url)
+        assert (ended.code, "has no function nobody" in ended.stderr) == (2, True), str(ended)
 
 
 def test_token_ids_of_another_vocabulary(tmp_path: Path) -> None:
@@ -132,6 +204,42 @@ def test_token_ids_of_another_vocabulary(tmp_path: Path) -> None:
         ended = compare(url, tmp_path)
     assert ended.code != 0
     assert "isn't in the reference's vocabulary" in ended.stdout + ended.stderr
+
+
+def test_a_reward_function_that_hangs_costs_its_sample(tmp_path: Path) -> None:
+    (tmp_path / "rewarding.py").write_text(_REWARDS)
+    asked = {"row": {}, "prompt_ids": [1], "output_ids": [2], "prompt": "p", "whole": "w", "text": "t"}
+
+    async def twice() -> list[dict[str, Any]]:
+        function = locate_function("rewarding.py:hangs", (tmp_path,))
+        async with Rewarder(sys.executable, function, 1.0) as rewarder:
+            return [await rewarder.judge(asked), await rewarder.judge(asked)]
+
+    assert asyncio.run(twice()) == [{"error": "nothing within 1 s"}] * 2
+
+
+def test_a_server_of_other_files_is_told_before_anything_is_compared(tmp_path: Path) -> None:
+    served = fake_weights(tmp_path / "served")
+    for folder, content in ((served, b"a" * 9000), (fake_weights(tmp_path / "weights"), b"a" * 8000 + b"b" * 1000)):
+        (folder / "model.safetensors").write_bytes(content)
+    with serving(Sides(root=str(served))) as url:
+        answer = compare(url, tmp_path).ok().json()
+        said = "the server was started from"
+        assert any(said in note and "model.safetensors (other content)" in note for note in answer["notes"])
+        (tmp_path / "weights/model.safetensors").write_bytes(b"a" * 9000)
+        assert not any(said in note for note in compare(url, tmp_path).ok().json()["notes"])
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "llamacpp"])
+def test_another_tokenizer_is_found_before_anything_is_sampled(dialect: str, tmp_path: Path) -> None:
+    sides = Sides(dialect=dialect, faults=frozenset({"other-texts"}))
+    with serving(sides) as url:
+        ended = compare(url, tmp_path)
+    assert reasons(ended) == [("vocabulary", "certain")]
+    assert ended.json()["samples"] == 0
+    assert "15 of 15 token ids that were asked for are another text" in ended.json()["reasons"][0]["what"]
+    # But the ones that ask what the server is.
+    assert len([body for path, body in sides.requests if path == "/v1/completions"]) <= 2
 
 
 def test_empty_completions_and_long_prompts_are_left_out_by_name(tmp_path: Path) -> None:
@@ -177,13 +285,13 @@ def test_ctrl_c_keeps_what_was_gathered(tmp_path: Path) -> None:
 
 def wait_for_lines(runs: Path, many: int) -> Path:
     """Until that many samples are kept."""
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 300
     while time.monotonic() < ends:
         for path in runs.glob(".compare-*/samples.jsonl"):
             if path.read_bytes().count(b"\n") >= many:
                 return path
         time.sleep(0.05)
-    raise AssertionError(f"no {many} samples within 60 s")
+    raise AssertionError(f"no {many} samples within 300 s")
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -210,7 +318,13 @@ def test_what_cannot_be_asked_is_a_sentence(tmp_path: Path) -> None:
         assert (ended.code, "gives no log-probs for token ids" in ended.stderr) == (3, True), str(ended)
     data = tmp_path / "data.jsonl"
     with serving(Sides()) as url:
-        for text, words in (("{}\n", "has none of messages"), ("[1\n", "no JSON"), ("", "holds no conversation")):
+        picture = json.dumps({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})
+        for text, words in (
+            ("{}\n", "has none of messages"),
+            (picture, "only text can be compared"),
+            ("[1\n", "no JSON"),
+            ("", "holds no conversation"),
+        ):
             data.write_text(text)
             ended = compare(url, tmp_path, "--data", str(data))
             assert (ended.code, words in ended.stderr) == (2, True), str(ended)

@@ -35,6 +35,36 @@ def test_other_weights_are_told_from_rounding() -> None:
     assert only(evidence(recorded)) == ("weights", "likely")
 
 
+def flat(by: float) -> Evidence:
+    """As a model that is sure of nothing: probabilities are so small that limits on them let everything pass."""
+    recorded = agreeing()
+    for name in ("decode", "prefill", "reference", "other"):
+        setattr(recorded, name, [[value - 9 for value in row] for row in getattr(recorded, name)])
+    recorded.decode = recorded.prefill = changed(recorded.decode, by)
+    found = evidence(recorded)
+    assert all(one.kept for one in found.held if one.limit.binding)
+    return found
+
+
+def test_another_model_is_one_also_where_a_limit_is_kept() -> None:
+    found = flat(3.0)
+    found.early = True
+    assert only(found) == ("weights", "likely")
+
+
+def test_weights_known_to_be_others_are_named_within_limits_too() -> None:
+    found = flat(0.5)
+    assert decide(found).agree
+    found.files = ["config.json (other content)"]
+    assert decide(found).agree
+    found.files = ["model.safetensors (other content)"]
+    assert only(found) == ("weights", "certain")
+    # The same weights in another dtype are another file, and no other model.
+    found = evidence(agreeing())
+    found.files = ["model.safetensors (100 and 200 bytes)"]
+    assert decide(found).agree
+
+
 def test_with_one_dtype_it_stays_undecided() -> None:
     recorded = agreeing()
     recorded.decode = recorded.prefill = changed(recorded.decode, 0.4)
