@@ -126,13 +126,16 @@ def stalled(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  # 
             facts={"progress": progress, "cause": cause, "evidence": verdict.get("evidence", [])},
         )
         return
+    logged = _first(reasons_of(_of(rolled), rolled.log), rolled.phase)
     yield Finding(
         id=_of(rolled).id("stalls"),
         title="the batch comes to an end",
         status="fail",
-        detail=f"nothing moved any more: {counted}{named}",
+        detail=f"nothing moved any more: {counted}{named}" + (f"; a log says: {logged.text}" if logged else ""),
         consequence=_of(rolled).waits,
-        mend="\n".join(verdict.get("next", [])[:2]) or "make check STAGE=2   # where does one run wait?",
+        mend=(logged.mend if logged else "")
+        or "\n".join(verdict.get("next", [])[:2])
+        or "make check STAGE=2   # where does one run wait?",
         facts={"progress": progress, "cause": cause, "evidence": verdict.get("evidence", [])},
     )
 

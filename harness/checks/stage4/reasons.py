@@ -102,6 +102,12 @@ KNOWN = (
         fatal=True,
     ),
     _known(
+        "unknown-key",
+        r"Key '([^']+)' not in '(\w+)'",
+        "Key '{0}' not in '{1}': AReaL has none of that name",
+        "its names: python -c 'from areal.api.cli_args import {1} as c; print(*c.__dataclass_fields__)'",
+    ),
+    _known(
         "no-engine",
         r"No module named '(vllm|sglang)[\w.]*'",
         "AReaL can't start {0} itself: it isn't installed in its Python",
@@ -126,6 +132,14 @@ KNOWN = (
     _known(
         "tokenizer",
         r"(?:OSError: )?(.*?) is not a local folder and is not a valid model identifier",
+        "there is no tokenizer at {0}",
+        "rollout.tokenizer_path: the model's folder or its hub id",
+        fatal=True,
+    ),
+    _known(
+        "tokenizer",
+        # What the hub's library says of a folder that isn't there, for it takes that for a model's name.
+        r"(?:Repo id must be in the form [^:]*: |Incorrect path_or_model_id: )'([^']*)'",
         "there is no tokenizer at {0}",
         "rollout.tokenizer_path: the model's folder or its hub id",
         fatal=True,

@@ -110,6 +110,12 @@ def test_a_batch_that_comes_back_short_says_why(log: str, sentence: str, mend: s
         ),
         ("ModuleNotFoundError: No module named 'vllm'", "workers", "AReaL can't start vllm itself"),
         (
+            "OSError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/no/where'. Use `repo_type`",
+            "proxy",
+            "there is no tokenizer at /no/where",
+        ),
+        ("/usr/bin/python3: No module named areal.infra.rpc_server", "workers", "lacks the package areal.infra.rpc_s"),
+        (
             "OSError: /nowhere is not a local folder and is not a valid model identifier listed on the hub",
             "proxy",
             "there is no tokenizer at",
@@ -151,6 +157,17 @@ def test_the_wait_of_the_staleness_trap_has_a_name() -> None:
     assert "(0 + version + 1) × 4" in stalls.consequence
     assert "consumer_batch_size" in stalls.mend
     assert "areal.batch" not in found
+
+
+def test_a_standstill_has_the_reason_that_stands_in_a_log() -> None:
+    progress = {"enqueued": 0, "running": 2, "accepted": 0, "rejected": 0, "capacity": 6}
+    phases = ("start", "import", "config", "workers", "proxy", "rollout")
+    told: dict[str, Any] = {"phases": phases, "trajectories": [], "notes": [], "progress": progress, "stall": "still"}
+    found = judged(rolled(**told, log="ServerDisconnectedError: Server disconnected"))["areal.stalls"]
+    assert "nothing moved any more: 0 enqueued, 2 running" in found.detail
+    assert "a log says: the inference server went away" in found.detail
+    assert found.mend == "make logs S=inference"
+    assert "a log says" not in judged(rolled(**told))["areal.stalls"].detail
 
 
 def test_an_agent_that_raises_is_shown_with_its_line() -> None:

@@ -1,0 +1,31 @@
+"""Agents for stage 4, each with one thing that matters there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openai import AsyncOpenAI
+
+
+class Sound:
+    """Asks once and returns a float."""
+
+    async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
+        return float(await self.ask(data, **extra_kwargs) == data["answer"])
+
+    async def ask(self, data: dict[str, Any], **extra_kwargs: Any) -> str:
+        client = AsyncOpenAI(**extra_kwargs)
+        answer = await client.chat.completions.create(model="tiny", messages=data["messages"], max_tokens=16)
+        return answer.choices[0].message.content or ""
+
+
+class WrongTypes(Sound):
+    """Returns what the sample calls for; AReaL drops every run of it."""
+
+    async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
+        import numpy as np
+
+        await self.ask(data, **extra_kwargs)
+        return {"int": 1, "bool": True, "none": None, "list": [1.0], "float32": np.float32(1), "text": "1.0"}[
+            data["returns"]
+        ]

@@ -1,0 +1,73 @@
+"""Each trap of AReaL 1.0.4, with its real controller, workers and proxy, ends in a sentence that names it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.scenarios.areal.conftest import SAMPLE, Stage4
+from tests.support import wrong_examples
+from tests.support.tiny_model import write_folder
+from tests.support.wrong_examples import Example
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+def test_rewards_of_each_type_that_areal_drops(stage4: Stage4) -> None:
+    wrong = ["int", "bool", "none", "list", "float32", "text"]
+    stage4.samples([{**SAMPLE, "returns": one} for one in wrong])
+    found = stage4("WrongTypes", "--global-bs", "6", "--group-size", "1")
+    assert "0 of 6 came back" in found["areal.batch"]["detail"]
+    assert "AReaL drops a run whose reward is" in found["areal.batch"]["detail"]
+    assert "6 of 6 runs" in found["areal.rewards"]["detail"]
+    assert set(found["areal.rewards"]["facts"]["types"]) == {"int", "bool", "NoneType", "list", "numpy.float32", "str"}
+
+
+@pytest.mark.parametrize("example", wrong_examples.by("stage 4"), ids=str)
+def test_an_example_of_what_only_areal_shows(stage4: Stage4, example: Example) -> None:
+    found = stage4("agents/single_turn.py:SingleTurn", "--config", str(example.path), "--global-bs", "2",
+                   "--group-size", "1", WORKSPACE=str(wrong_examples.FOLDER.parent),
+                   DRYDOCK_MODEL_FOLDER=str(stage4.folder / "model"))  # fmt: skip
+    failed = {id_ for id_, one in found.items() if one["status"] == "fail"}
+    assert failed == set(example.ids)
+    sentence = {
+        "areal_unknown_key.yaml": "max_head_offpolicynes",
+        "areal_launcher.yaml": "a worker lacks the package areal.infra.rpc_server",
+    }[example.path.name]
+    assert any(sentence in found[id_]["detail"] for id_ in example.ids)
+
+
+def test_a_batch_that_may_never_come_is_called_staleness(stage4: Stage4) -> None:
+    stage4.config["rollout"] |= {"max_head_offpolicyness": 0, "consumer_batch_size": 2}
+    found = stage4()
+    assert found["areal.stalls"]["facts"]["cause"] == "staleness"
+    assert found["lint.areal-staleness"]["status"] == "fail"
+
+
+def test_another_models_tokenizer(stage4: Stage4) -> None:
+    write_folder(stage4.folder / "other")
+    file = stage4.folder / "other/tokenizer.json"
+    content = json.loads(file.read_text())
+    vocabulary = content["model"]["vocab"]
+    vocabulary["a"], vocabulary["o"] = vocabulary["o"], vocabulary["a"]
+    file.write_text(json.dumps(content))
+    stage4.config["rollout"]["tokenizer_path"] = str(stage4.folder / "other")
+    found = stage4()
+    assert "the server read “Paris”" in found["areal.tokenizer"]["detail"]
+    assert "“Poris”" in found["areal.tokenizer"]["detail"]
+
+
+@pytest.mark.parametrize("backend", ["d4t2", "vlm:d1"])
+def test_a_backend_that_is_none(stage4: Stage4, backend: str) -> None:
+    stage4.config["rollout"]["backend"] = backend
+    found = stage4()
+    assert found["lint.areal-dp-size"]["status"] == "fail"
+    assert backend in found["lint.areal-dp-size"]["detail"]
+
+
+def test_a_configuration_without_a_section_rollout(stage4: Stage4) -> None:
+    del stage4.config["rollout"]
+    done = stage4.run(*stage4.arguments("Sound"))
+    assert done.returncode == 2
+    assert "has no section rollout: there is nothing to roll out with" in done.stderr
