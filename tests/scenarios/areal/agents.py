@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from openai import AsyncOpenAI
@@ -29,3 +30,10 @@ class WrongTypes(Sound):
         return {"int": 1, "bool": True, "none": None, "list": [1.0], "float32": np.float32(1), "text": "1.0"}[
             data["returns"]
         ]
+
+
+class Waits(Sound):
+    """Waits for what never comes."""
+
+    async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
+        await asyncio.Event().wait()

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import time
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from harness.dap.model import Breakpoint
+from harness.dap.session import Session
 from tests.scenarios.areal.conftest import AGENTS, Stage4
+from tests.support.harness import HARNESS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 Recorded = tuple[Stage4, dict[str, dict[str, Any]]]
@@ -49,3 +56,43 @@ def test_a_recording_that_was_cut_off_is_told(recorded: Recorded) -> None:
     all_runs = stage4.run("--stage", "3", "--replay", "cut", "--agent", f"{AGENTS}:Sound")
     assert all_runs.returncode == 1, all_runs.stdout + all_runs.stderr
     assert "1 of 8 runs break off before their end" in all_runs.stdout
+
+
+def test_break_stops_inside_the_agent_in_areals_worker(stage4: Stage4) -> None:
+    line = next(n for n, text in enumerate(AGENTS.read_text().splitlines(), 1) if "return float(await" in text)
+    command = subprocess.Popen(
+        [str(HARNESS), "check", "--here", *stage4.arguments("Sound")],
+        cwd=stage4.folder,
+        env=stage4.environment() | {"BREAK": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        with listening(command) as session:
+            session.attach(breakpoints=[Breakpoint(str(AGENTS), line)], timeout=300)
+            stop = session.wait_for_stop(timeout=600)
+            frame = session.stack(stop.thread)[0]
+            assert (Path(frame.file or "").name, frame.line) == (AGENTS.name, line)
+            assert session.evaluate("data['answer']", frame.id) == "'Paris'"
+            worker = session.evaluate("__import__('os').getpid()", frame.id)
+            assert "rpc_server" in " ".join(psutil.Process(int(worker)).cmdline())
+            session.remove_breakpoints()
+            session.resume(stop.thread)
+        out, _ = command.communicate(timeout=600)
+    finally:
+        command.kill()
+        command.wait()
+    found = stage4.findings(subprocess.CompletedProcess([], command.returncode, out, ""))
+    assert failed(found) == set()
+    assert found["areal.batch"]["facts"]["got"] == 4
+
+
+def listening(command: subprocess.Popen[str]) -> Session:
+    """A session with the worker, once it waits for one."""
+    while command.poll() is None:
+        for one in psutil.net_connections("tcp"):
+            if one.status == psutil.CONN_LISTEN and tuple(one.laddr) == ("127.0.0.1", 5688):
+                return Session.connect("127.0.0.1", 5688)
+        time.sleep(0.2)
+    raise AssertionError("the check ended before its worker waited for a debugger")

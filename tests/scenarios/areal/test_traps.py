@@ -38,6 +38,12 @@ def test_an_example_of_what_only_areal_shows(stage4: Stage4, example: Example) -
     assert any(sentence in found[id_]["detail"] for id_ in example.ids)
 
 
+def test_an_agent_that_waits_for_ever_is_told_with_a_hang_dumps_verdict(stage4: Stage4) -> None:
+    found = stage4("Waits", "--timeout", "20")
+    assert "nothing moved any more" in found["areal.stalls"]["detail"]
+    assert found["areal.stalls"]["facts"]["cause"]
+
+
 def test_a_batch_that_may_never_come_is_called_staleness(stage4: Stage4) -> None:
     stage4.config["rollout"] |= {"max_head_offpolicyness": 0, "consumer_batch_size": 2}
     found = stage4()
