@@ -145,8 +145,7 @@ def _request(settings: Settings, everything: bool) -> SampleRequest:
             logs=[part.strip() for part in settings.logs.split(",") if part.strip()],
         )
     except ValueError as error:
-        reason = str(error).partition("Value error, ")[2].splitlines() or [str(error)]
-        raise BadSetting(f"MATCH={settings.match} can't be used: {reason[0].partition(' [')[0]}") from None
+        raise BadSetting(f"MATCH={settings.match} can't be used: {error}") from None
 
 
 def _refuse_empty(collected: Collected, settings: Settings) -> None:

@@ -6,11 +6,10 @@ import signal
 import sys
 
 import click
-from pydantic import ValidationError
 
 from harness.errors import UsageError
 from harness.hang.local_values import hide_secrets
-from harness.processes.sampling.model import SampleRequest, pack
+from harness.processes.sampling.model import SampleRequest, checked, pack
 from harness.processes.sampling.take import take
 
 
@@ -20,11 +19,9 @@ def command(request: str | None) -> None:
     """Sample the processes that are seen here; writes one compressed answer to standard output."""
     text = sys.stdin.read() if request is None else request
     try:
-        wanted = SampleRequest.model_validate_json(text or "{}")
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"The request can't be used: {where}: {first['msg']}") from None
+        wanted = checked(SampleRequest, text or "{}")
+    except ValueError as error:
+        raise UsageError(f"The request can't be used: {error}") from None
     # Told to end, it ends its dumpers and lets go on what they held.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     answer = take(wanted)

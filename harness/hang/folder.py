@@ -20,19 +20,20 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from harness.processes.sampling.model import ProcessEntry as ProcessEntry
 from harness.processes.sampling.model import SampleEntry as SampleEntry
+from harness.processes.sampling.model import plain
 
 MANIFEST = "manifest.json"
 FORMAT = "drydock-hang/1"
 
 
-class Manifest(BaseModel):
+@dataclass
+class Manifest:
     """The whole of ``manifest.json``.
 
     Attributes:
@@ -43,16 +44,18 @@ class Manifest(BaseModel):
         notes: what else was noticed while the dump was taken.
     """
 
-    model_config = ConfigDict(extra="ignore")
-
     format: str = FORMAT
     taken: str = ""
     world_size: int | None = None
     gap_seconds: float | None = None
-    processes: list[ProcessEntry] = Field(default_factory=list)
-    unreachable: dict[str, str] = Field(default_factory=dict)
-    notes: list[str] = Field(default_factory=list)
-    environment: dict[str, Any] = Field(default_factory=dict)
+    processes: list[ProcessEntry] = field(default_factory=list)
+    unreachable: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is written."""
+        return plain(self) | {"format": self.format}
 
 
 def dump_name(entry: ProcessEntry, sample: int = 1, ending: str = "json") -> str:
@@ -71,7 +74,7 @@ def write_folder(folder: Path, manifest: Manifest, dumps: dict[str, bytes]) -> N
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    text = json.dumps(manifest.model_dump(exclude_defaults=True) | {"format": manifest.format}, indent=1)
+    text = json.dumps(manifest.as_dict(), indent=1)
     half = folder / f".{MANIFEST}.part"
     half.write_text(text + "\n", encoding="utf-8")
     half.replace(folder / MANIFEST)

@@ -35,8 +35,7 @@ def keep(root: Path, collected: Collected, verdict: Mapping[str, Any], redactor:
         folder.write_json("verdict.json", verdict)
         if page:
             folder.write_text(NAME, page)
-        manifest = collected.manifest
-        folder.write_json(MANIFEST, manifest.model_dump(exclude_defaults=True) | {"format": manifest.format})
+        folder.write_json(MANIFEST, collected.manifest.as_dict())
         result = {"verb": "hang-dump", "exit_code": int(verdict["state"] == "hung"), "cause": verdict["cause"]}
         folder.finish(result, fingerprint=of_this_process)
     except BaseException:

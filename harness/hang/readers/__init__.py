@@ -48,7 +48,7 @@ def read(path: str) -> Dump:
 def read_memory(manifest: Manifest, dumps: Mapping[str, bytes]) -> Dump:
     """Read a dump that hasn't been written yet; its processes are the manifest's, in the same order."""
     reader = _Reader()
-    reader.assembly.take_manifest("manifest.json", manifest.model_dump_json().encode())
+    reader.assembly.manifests.append(("", manifest))
     for name, content in dumps.items():
         reader.take(Source(name, io.BytesIO(content)))
     return reader.assembly.finish()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import posixpath
 
-from pydantic import ValidationError
-
 from harness.hang.folder import Manifest, ProcessEntry, SampleEntry
 from harness.hang.model import Dump, Loop, Process, Recording, Sample, Task, Threads
 from harness.hang.readers import identity
@@ -14,23 +12,32 @@ from harness.hang.readers.identity import NameParts
 from harness.hang.readers.logs import Hints
 from harness.hang.readers.pyspy_json import Read
 from harness.hang.readers.text import Printed
+from harness.processes.sampling.model import checked
 
 # What a manifest's entry and a process call alike.
-_SAME_FIELDS = {
+_SAME_FIELDS = (
     "rank", "local_rank", "world_size", "pid", "ppid", "host", "container", "command",
     "state", "wchan", "listens", "backends", "missing", "exit_code", "error", "logs", "blocked_call",
-}  # fmt: skip
+)  # fmt: skip
+# Likewise of their samples.
+_SAME_NUMBERS = (
+    "at", "state", "cpu_seconds", "read_bytes", "write_bytes", "switches", "main_turns", "gpu_percent", "error",
+)  # fmt: skip
 
 
 class Assembly:
-    """Takes one file after another, in any order, and gives the dump at the end."""
+    """Takes one file after another, in any order, and gives the dump at the end.
+
+    Attributes:
+        manifests: each with the folder that it lies in.
+    """
 
     def __init__(self, hints: Hints) -> None:
+        self.manifests: list[tuple[str, Manifest]] = []
         self.recordings: list[Recording] = []
         self.pending_actors: list[str] = []
         self.notes: list[str] = []
         self._hints = hints
-        self._manifests: list[tuple[str, Manifest]] = []
         self._files: dict[str, list[Threads]] = {}
         self._loose: list[tuple[str, NameParts, Process]] = []
         self._tasks: list[tuple[NameParts, int, list[Task], list[Loop]]] = []
@@ -45,11 +52,7 @@ class Assembly:
         content = json.loads(data.decode("utf-8", "replace"))
         if isinstance(content, dict) and not isinstance(content.get("processes"), list):
             content = {key: value for key, value in content.items() if key != "processes"}
-        try:
-            self._manifests.append((posixpath.dirname(name), Manifest.model_validate(content)))
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise ValueError(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
+        self.manifests.append((posixpath.dirname(name), checked(Manifest, content)))
 
     def take_sampled(self, name: str, found: list[Read]) -> None:
         """Take py-spy's JSON."""
@@ -81,10 +84,10 @@ class Assembly:
         """The whole dump."""
         processes: list[Process] = []
         used: set[str] = set()
-        for folder, manifest in self._manifests:
+        for folder, manifest in self.manifests:
             processes += [self._from_manifest(entry, folder, used) for entry in manifest.processes]
         # Where there is a manifest, it says which files are stacks; a log may hold old ones.
-        logs = tuple(posixpath.join(folder, "logs/") for folder, _ in self._manifests)
+        logs = tuple(posixpath.join(folder, "logs/") for folder, _ in self.manifests)
         processes += self._merge([e for e in self._loose if e[0] not in used and not (logs and e[0].startswith(logs))])
         dump = Dump(
             recordings=self.recordings,
@@ -93,7 +96,7 @@ class Assembly:
             stands_for_all=self._stands_for_all,
             notes=self.notes,
         )
-        for _, manifest in self._manifests:
+        for _, manifest in self.manifests:
             dump.world_size = manifest.world_size or dump.world_size
             dump.gap_seconds = manifest.gap_seconds or dump.gap_seconds
             dump.notes += [f"{host} couldn't be asked: {reason}" for host, reason in manifest.unreachable.items()]
@@ -108,7 +111,7 @@ class Assembly:
         process = Process(
             id="" if entry.role == "child" else entry.id,
             role=entry.role if entry.role in ("rank", "child", "driver", "server", "worker", "launcher") else "",  # type: ignore[arg-type]
-            **entry.model_dump(include=_SAME_FIELDS),
+            **{name: getattr(entry, name) for name in _SAME_FIELDS},
         )
         process.samples = [self._sample(sample, folder, used) for sample in entry.samples]
         process.state = process.state or next((s.state for s in reversed(process.samples) if s.state), "")
@@ -122,20 +125,7 @@ class Assembly:
             name = posixpath.join(folder, entry.file)
             used.add(name)
             threads = next(iter(self._files.get(name, [])), ())
-        numbers = entry.model_dump(
-            include={
-                "at",
-                "state",
-                "cpu_seconds",
-                "read_bytes",
-                "write_bytes",
-                "switches",
-                "main_turns",
-                "gpu_percent",
-                "error",
-            }
-        )
-        return Sample(threads=threads, **numbers)
+        return Sample(threads=threads, **{name: getattr(entry, name) for name in _SAME_NUMBERS})
 
     def _merge(self, loose: list[tuple[str, NameParts, Process]]) -> list[Process]:
         """One process for all samples of it: of the same file name but for the sample's number, or of the same pid."""

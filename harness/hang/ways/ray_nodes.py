@@ -17,7 +17,7 @@ from harness.hang.ways import Unreachable, Way
 from harness.hang.ways.parcel import build
 from harness.processes.sampling import facts
 from harness.processes.sampling.dumper import find_py_spy
-from harness.processes.sampling.model import NodeAnswer, SampleRequest, unpack
+from harness.processes.sampling.model import NodeAnswer, SampleRequest, plain, unpack
 from harness.ray_cluster import Dashboard, Node, RayUnreachable, Session, token
 from harness.ray_cluster.driver import TITLE
 from harness.ray_cluster.session import Outcome
@@ -27,6 +27,8 @@ STATE_SECONDS = 8.0
 _MOST_ROWS = 2_000
 # Before the deadline of whoever asked, so that the reason arrives in time.
 _EARLIER = 3.0
+# Numbers and containers of this machine.
+_NOT_HANDED_ON = frozenset({"pids", "within"})
 
 
 def find(address: str, *, here: bool = False) -> list[Way]:
@@ -134,7 +136,7 @@ class _Job:
             own = [(facts.boot_id(), facts.pid_namespace(), os.geteuid())] if self._here else []
             self._session.run(
                 build(),
-                request.model_copy(update={"pids": [], "within": ""}).model_dump_json(),
+                json.dumps(plain(request, _NOT_HANDED_ON)),
                 self._outcomes,
                 self._arrived,
                 program=Path(program) if program else None,

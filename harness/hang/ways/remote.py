@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 from harness.processes.sampling.dumper import DENIED
-from harness.processes.sampling.model import NodeAnswer, SampleRequest
+from harness.processes.sampling.model import NodeAnswer, SampleRequest, plain
 
 LARGEST_ANSWER = 64 << 20
 # Not for whoever asks from elsewhere: `logs` reads files, `within` says whose processes are meant, and `tasks` has the
 # process run code, or runs its interpreter, which in a container may be anything.
-_NOT_HANDED_ON = {"logs", "within", "tasks"}
+_NOT_HANDED_ON = frozenset({"logs", "within", "tasks"})
 
 
 def asked(request: SampleRequest) -> bytes:
     """The request as a probe or a sampler takes it: one line."""
-    return request.model_dump_json(exclude=_NOT_HANDED_ON, exclude_defaults=True).encode() + b"\n"
+    return json.dumps(plain(request, _NOT_HANDED_ON)).encode() + b"\n"
 
 
 def named(answer: NodeAnswer, container: str, request: SampleRequest) -> NodeAnswer:

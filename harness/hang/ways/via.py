@@ -6,6 +6,8 @@ back. No shell of this machine reads any of it, and a host's name can't be taken
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import re
 import resource
@@ -18,16 +20,16 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from harness.errors import BadSetting
 from harness.hang.ways import Unreachable, Way
-from harness.processes.sampling.model import ANSWER_FORMAT, NodeAnswer, SampleRequest, read_answer
+from harness.processes.sampling.model import ANSWER_FORMAT, NodeAnswer, SampleRequest, plain, read_answer
 
 PLACE = "{host}"
 LARGEST_OUTPUT = 256 << 20
 LARGEST_ANSWER = 2 << 30
 MOST_HOSTS = 4_096
+# Numbers and containers of this machine.
+_NOT_HANDED_ON = frozenset({"pids", "within"})
 # A pipe to each of the three streams, both ends while it is started.
 _FILES_EACH, _OTHER_FILES = 6, 256
 # Its complaints may come a little later than the end of its answer.
@@ -136,10 +138,9 @@ class Via:
     def sample(self, request: SampleRequest, deadline: float) -> NodeAnswer:
         """Run the command; it is ended with all it has started when there is no more time."""
         rest = max(1.0, deadline - time.monotonic())
-        wanted = request.model_copy(
-            update={"pids": [], "within": "", "timeout_seconds": min(request.timeout_seconds, max(1.0, rest - 5))}
-        )
-        code, output, complaint = self._run(wanted.model_dump_json().encode(), deadline - 1)
+        seconds = min(request.timeout_seconds, max(1.0, rest - 5))
+        wanted = plain(dataclasses.replace(request, timeout_seconds=seconds), _NOT_HANDED_ON)
+        code, output, complaint = self._run(json.dumps(wanted).encode(), deadline - 1)
         if self._stopped:
             raise Unreachable("it was broken off")
         return answer_in(output) if code == 0 else _refused(code, output, complaint)
@@ -199,8 +200,7 @@ def answer_in(output: bytes) -> NodeAnswer:
         try:
             answer = read_answer(text)
         except ValueError as error:
-            said_wrong = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-            reason = f"its answer can't be read: {said_wrong}"
+            reason = f"its answer can't be read: {error}"
             continue
         if answer.format != ANSWER_FORMAT:
             reason = f"its harness is of another version: it writes {answer.format}, this reads {ANSWER_FORMAT}"

@@ -1,15 +1,23 @@
-"""What is asked of a node and what it answers; both travel as JSON, the answer compressed by gzip."""
+"""What is asked of a node and what it answers; both travel as JSON, the answer compressed by gzip.
+
+Nothing here needs more than Python: a node that has nothing of ours gets this file, and pydantic takes as long to load
+as half of a hang dump. What others have written goes through ``checked``, which has pydantic check it.
+"""
 
 from __future__ import annotations
 
+import base64
+import dataclasses
 import gzip
+import json
 import re
 import zlib
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from harness.processes.sampling.alike import Alike, grouped, restored
+
+_Record = TypeVar("_Record")
 
 ANSWER_FORMAT = "drydock-sample/2"
 # What one file of a dump may have at most.
@@ -20,7 +28,8 @@ DUMP_LIMIT = 64 * 2**20
 LARGEST_UNPACKED = 2 << 30
 
 
-class SampleEntry(BaseModel):
+@dataclass
+class SampleEntry:
     """How one sample of one process went.
 
     Attributes:
@@ -31,8 +40,6 @@ class SampleEntry(BaseModel):
         at: seconds since the first sample of the whole dump.
         switches, main_turns: how often its threads, and its first one, came onto a core so far.
     """
-
-    model_config = ConfigDict(extra="ignore")
 
     file: str | None = None
     way: str = "py-spy"
@@ -47,7 +54,8 @@ class SampleEntry(BaseModel):
     error: str = ""
 
 
-class ProcessEntry(BaseModel):
+@dataclass
+class ProcessEntry:
     """One process, found or expected.
 
     Attributes:
@@ -69,8 +77,6 @@ class ProcessEntry(BaseModel):
         python: version of its interpreter (``3.11``), where that is known.
         logs: files in this folder that are its own.
     """
-
-    model_config = ConfigDict(extra="ignore")
 
     id: str = ""
     role: str = ""
@@ -96,14 +102,15 @@ class ProcessEntry(BaseModel):
     missing: bool = False
     exit_code: int | None = None
     error: str = ""
-    samples: list[SampleEntry] = Field(default_factory=list)
+    samples: list[SampleEntry] = field(default_factory=list)
     blocked_call: str = ""
     recorder: str = ""
     tasks: str = ""
-    logs: list[str] = Field(default_factory=list)
+    logs: list[str] = field(default_factory=list)
 
 
-class SampleRequest(BaseModel):
+@dataclass
+class SampleRequest:
     """What to sample on a node, and how.
 
     Attributes:
@@ -123,32 +130,31 @@ class SampleRequest(BaseModel):
             samples it, or the whole machine.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic's, which doesn't want it annotated
 
-    pids: list[int] = Field(default_factory=list)
+    pids: list[int] = field(default_factory=list)
     match: str = ""
     everything: bool = False
-    samples: int = Field(default=2, ge=1, le=5)
-    gap_seconds: float = Field(default=2.0, ge=0, le=600)
-    timeout_seconds: float = Field(default=120.0, gt=0)
-    dump_seconds: float = Field(default=15.0, gt=0)
+    samples: int = field(default=2, metadata={"ge": 1, "le": 5})
+    gap_seconds: float = field(default=2.0, metadata={"ge": 0, "le": 600})
+    timeout_seconds: float = field(default=120.0, metadata={"gt": 0})
+    dump_seconds: float = field(default=15.0, metadata={"gt": 0})
     locals: bool = False
     native: bool = False
     tasks: bool = False
-    logs: list[str] = Field(default_factory=list)
+    logs: list[str] = field(default_factory=list)
     within: str = ""
 
-    @field_validator("match")
-    @classmethod
-    def _is_expression(cls, value: str) -> str:
+    def __post_init__(self) -> None:
+        """Raises ValueError where ``match`` is no regular expression."""
         try:
-            re.compile(value)
+            re.compile(self.match)
         except re.error as error:
             raise ValueError(f"not a regular expression: {error}") from None
-        return value
 
 
-class NodeAnswer(BaseModel):
+@dataclass
+class NodeAnswer:
     """What one node found.
 
     Attributes:
@@ -161,38 +167,78 @@ class NodeAnswer(BaseModel):
         notes: what a person should know: what was denied, cut short, or not there.
     """
 
-    model_config = ConfigDict(extra="ignore", ser_json_bytes="base64", val_json_bytes="base64")
+    __pydantic_config__ = {"val_json_bytes": "base64"}  # noqa: RUF012
 
     format: str = ANSWER_FORMAT
     host: str = ""
     boot_id: str = ""
     pid_namespace: int = 0
     container: str = ""
-    processes: list[ProcessEntry] = Field(default_factory=list)
-    dumps: dict[str, bytes] = Field(default_factory=dict)
-    alike: dict[str, Alike] = Field(default_factory=dict)
-    left_out: list[str] = Field(default_factory=list)
-    notes: list[str] = Field(default_factory=list)
-    environment: dict[str, Any] = Field(default_factory=dict)
+    processes: list[ProcessEntry] = field(default_factory=list)
+    dumps: dict[str, bytes] = field(default_factory=dict)
+    alike: dict[str, Alike] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=dict)
+
+
+def checked(kind: type[_Record], data: str | bytes | dict[str, Any]) -> _Record:
+    """A record that somebody else has written, as JSON or as what was read from it.
+
+    Raises:
+        ValueError: it isn't one; the message says where and why.
+    """
+    from pydantic import TypeAdapter, ValidationError  # not before: see above
+
+    adapter = TypeAdapter(kind)
+    try:
+        return adapter.validate_python(data) if isinstance(data, dict) else adapter.validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        said = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"{where}: {said}" if where else said) from None
+
+
+def plain(record: Any, leave_out: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """A record's fields that aren't at their default, records within it likewise; bytes as JSON can have them."""
+    return {
+        own.name: _plain(value)
+        for own in dataclasses.fields(record)
+        if own.name not in leave_out and (value := getattr(record, own.name)) != _default(own)
+    }
+
+
+def _default(own: dataclasses.Field[Any]) -> Any:
+    return own.default if own.default_factory is dataclasses.MISSING else own.default_factory()
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return plain(value)
+    if isinstance(value, bytes):
+        return base64.urlsafe_b64encode(value).decode()
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
 
 
 def pack(answer: NodeAnswer) -> bytes:
     """An answer as it travels: of equal stacks one, with the numbers of the others."""
-    dumps = answer.dumps
-    answer.dumps, answer.alike = grouped(dumps)
-    try:
-        return gzip.compress(answer.model_dump_json(exclude_defaults=True).encode(), compresslevel=3, mtime=0)
-    finally:
-        answer.dumps, answer.alike = dumps, {}
+    kept, alike = grouped(answer.dumps)
+    text = json.dumps(plain(dataclasses.replace(answer, dumps=kept, alike=alike)), separators=(",", ":"))
+    return gzip.compress(text.encode(), compresslevel=3, mtime=0)
 
 
 def read_answer(text: bytes) -> NodeAnswer:
     """The answer whose JSON this is, with all its stacks.
 
     Raises:
-        ValueError: it isn't one; pydantic's ``ValidationError`` where the form is wrong.
+        ValueError: it isn't one.
     """
-    answer = NodeAnswer.model_validate_json(text)
+    answer = checked(NodeAnswer, text)
     answer.dumps, answer.alike = restored(answer.dumps, answer.alike), {}
     return answer
 
@@ -209,7 +255,5 @@ def unpack(data: bytes) -> NodeAnswer:
         if not packed.eof:
             raise EOFError("it breaks off, or is larger than an answer can be")
         return read_answer(text)
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise ValueError(f"no answer of `harness sample`: {error}") from None
-    except ValidationError as error:
-        raise ValueError(f"no answer of `harness sample`: {error.errors()[0]['msg']}") from None

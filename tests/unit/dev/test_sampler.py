@@ -6,13 +6,14 @@ import importlib.util
 import json
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.hang.ways.remote import asked
-from harness.processes.sampling.model import SampleRequest
+from harness.processes.sampling.model import SampleRequest, checked
 
 PATH = Path(__file__).resolve().parents[3] / "docker" / "dev" / "sampler.py"
 _spec = importlib.util.spec_from_file_location("sampler", PATH)
@@ -27,7 +28,7 @@ CONTAINER = "0123456789abcdef"
 def test_what_hang_dump_asks_is_handed_on_with_the_container_it_is_about() -> None:
     request = SampleRequest(pids=[7, 9], match="train", samples=2, gap_seconds=0.5, locals=True, native=True)
     line, seconds = sampler.checked(asked(request).rstrip(), CONTAINER)
-    assert SampleRequest.model_validate_json(line) == request.model_copy(update={"within": CONTAINER})
+    assert checked(SampleRequest, line) == replace(request, within=CONTAINER)
     assert seconds == request.timeout_seconds + sampler.EXTRA_SECONDS
 
 

@@ -12,8 +12,8 @@ from harness.processes.sampling.model import ProcessEntry
 
 def rank(number: int, size: int, job: str = "127.0.0.1:1", **more: Any) -> ProcessEntry:
     """A rank that was found."""
-    return ProcessEntry.model_validate(
-        {"role": "rank", "rank": number, "world_size": size, "job": job, "pid": number + 10, "ppid": 5, "host": "a",
+    return ProcessEntry(
+        **{"role": "rank", "rank": number, "world_size": size, "job": job, "pid": number + 10, "ppid": 5, "host": "a",
          "command": "python train.py", **more}
     )  # fmt: skip
 

@@ -13,14 +13,13 @@ from pathlib import Path
 def build() -> bytes:
     """A Python archive: a request on standard input, the packed answer on standard output, its folder as argument.
 
-    It holds what ``start`` imports of ours, and what that imports. Their one library is stood in for.
+    It holds what ``start`` imports of ours, and what that imports; on the way there, nothing but Python is needed.
     """
     own = resources.files(__name__)
     start = own.joinpath("start.py").read_bytes()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("__main__.py", start)
-        archive.writestr("pydantic.py", own.joinpath("stand_in.py").read_bytes())
         left, found = imported(start), {"harness"}
         while left:
             found |= left
