@@ -1,7 +1,8 @@
 """The only way to speak to a person.
 
-``out`` is for answers, ``err`` for everything that only accompanies them, so that ``--json`` leaves standard
-output clean. Without a terminal all output is plain lines: no colour, no moving parts. ``NO_COLOR`` is honoured by
+``out()`` is for answers, ``err()`` for everything that only accompanies them, so that ``--json`` leaves standard
+output clean. rich is loaded with the first thing that is printed: a hang dump has sampled everything before it says
+a word. Without a terminal all output is plain lines: no colour, no moving parts. ``NO_COLOR`` is honoured by
 rich itself. Whatever is printed here is made harmless first: names, messages and values come from agents, servers and
 dumps, and a terminal obeys what it is sent.
 """
@@ -15,72 +16,94 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-
-from rich.console import Console
-from rich.markup import escape as _no_markup
-from rich.status import Status
-from rich.table import Table
-from rich.theme import Theme
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import DrydockError
 from harness.printable import HARMFUL, printable_lines
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
 OK, BAD, WARN, NOTE, MEND = "✓", "✗", "⚠", "·", "→"
 
-_theme = Theme({"ok": "green", "bad": "bold red", "warn": "yellow", "note": "dim", "mend": "cyan", "head": "bold"})
+_STYLES = {"ok": "green", "bad": "bold red", "warn": "yellow", "note": "dim", "mend": "cyan", "head": "bold"}
 
-out = Console(theme=_theme, highlight=False, soft_wrap=True)
-err = Console(theme=_theme, highlight=False, soft_wrap=True, stderr=True)
+
+@lru_cache(maxsize=2)
+def _console(stderr: bool) -> Console:
+    from rich.console import Console
+    from rich.theme import Theme
+
+    return Console(theme=Theme(_STYLES), highlight=False, soft_wrap=True, stderr=stderr)
+
+
+def out() -> Console:
+    """Where answers go."""
+    return _console(stderr=False)
+
+
+def err() -> Console:
+    """Where all else goes."""
+    return _console(stderr=True)
+
+
+def on_terminal() -> bool:
+    """Whether answers go to a terminal, so that parts may move; known without rich where they don't."""
+    asked = any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))
+    return (asked or sys.stdout.isatty() or sys.stderr.isatty()) and out().is_terminal
 
 
 def _safe(text: str) -> str:
     """Text for rich's markup in which nothing is markup, and nothing moves the cursor: much of it is foreign."""
-    return _no_markup(printable_lines(text))
+    from rich.markup import escape
+
+    return escape(printable_lines(text))
 
 
 def line(text: str = "") -> None:
     """Print one plain line of an answer; the text is never read as markup."""
-    out.print(printable_lines(text), markup=False)
+    out().print(printable_lines(text), markup=False)
 
 
 def heading(text: str) -> None:
     """Print a line that opens a topic."""
-    out.print(f"[head]{_safe(text)}[/head]")
+    out().print(f"[head]{_safe(text)}[/head]")
 
 
 def ok(text: str) -> None:
     """Print a line for something that is as it should be."""
-    out.print(f"[ok]{OK}[/ok] {_safe(text)}")
+    out().print(f"[ok]{OK}[/ok] {_safe(text)}")
 
 
 def bad(text: str, mend_with: str = "") -> None:
     """Print a line for something that is wrong, and the command that mends it."""
-    out.print(f"[bad]{BAD}[/bad] {_safe(text)}")
+    out().print(f"[bad]{BAD}[/bad] {_safe(text)}")
     if mend_with:
         mend(mend_with)
 
 
 def warn(text: str, mend_with: str = "") -> None:
     """Print a line for something that may bite later."""
-    out.print(f"[warn]{WARN}[/warn] {_safe(text)}")
+    out().print(f"[warn]{WARN}[/warn] {_safe(text)}")
     if mend_with:
         mend(mend_with)
 
 
 def note(text: str) -> None:
     """Print a line that is neither good nor bad."""
-    out.print(f"[note]{NOTE}[/note] {_safe(text)}")
+    out().print(f"[note]{NOTE}[/note] {_safe(text)}")
 
 
 def aside(text: str) -> None:
     """Print a note on standard error: what goes on meanwhile, and is no result."""
-    err.print(f"[note]{NOTE}[/note] {_safe(text)}")
+    err().print(f"[note]{NOTE}[/note] {_safe(text)}")
 
 
 def mend(command: str) -> None:
     """Print the command that mends what the line above says."""
-    out.print(f"  [mend]{MEND} {_safe(as_typed(command))}[/mend]")
+    out().print(f"  [mend]{MEND} {_safe(as_typed(command))}[/mend]")
 
 
 def as_typed(command: str) -> str:
@@ -93,19 +116,21 @@ def as_typed(command: str) -> str:
 
 def table(columns: list[str], rows: list[list[str]], title: str = "") -> None:
     """Print rows under column names; cells are plain text."""
+    from rich.table import Table
+
     grid = Table(title=_safe(title) or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
         grid.add_column(_safe(column), overflow="fold")
     for row in rows:
         grid.add_row(*[_safe(cell) for cell in row])
-    out.print(grid, soft_wrap=False)
+    out().print(grid, soft_wrap=False)
 
 
 def facts(rows: list[list[str]]) -> None:
     """Print names and values, a line each; never wrapped, for people copy paths and addresses out of it."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
-        out.print(f"{_safe(name):<{width}}  {_safe(value)}")
+        out().print(f"{_safe(name):<{width}}  {_safe(value)}")
 
 
 def emit_json(value: Any) -> None:
@@ -120,7 +145,7 @@ def emit_json(value: Any) -> None:
 
 def to_stderr() -> None:
     """Send the lines meant for people to standard error, as every ``--json`` run does first."""
-    out.file = sys.stderr
+    out().file = sys.stderr
 
 
 class Step:
@@ -144,7 +169,7 @@ def step(text: str, *, quiet_below: float = 0.0) -> Iterator[Step]:
         quiet_below: seconds; success in less is not worth a line (the thing was there already).
     """
     started = time.monotonic()
-    status = out.status(_safe(text)) if out.is_terminal else None
+    status = out().status(_safe(text)) if on_terminal() else None
     current = Step(text, status)
     if status is not None:
         status.start()
@@ -157,18 +182,18 @@ def step(text: str, *, quiet_below: float = 0.0) -> Iterator[Step]:
             status.stop()
         seconds = time.monotonic() - started
         if sign == BAD or seconds >= quiet_below:
-            out.print(f"[{style}]{sign}[/{style}] {_safe(current.text)} [note]{seconds:.1f} s[/note]")
+            out().print(f"[{style}]{sign}[/{style}] {_safe(current.text)} [note]{seconds:.1f} s[/note]")
 
 
 def show_error(error: DrydockError) -> None:
     """Print an error's three sentences, and the log lines it carries, to standard error."""
     logs = getattr(error, "logs", "")
     if logs:
-        err.print("[note]last lines of its log:[/note]")
+        err().print("[note]last lines of its log:[/note]")
         for text in logs.rstrip().splitlines():
-            err.print(f"  {printable_lines(text)}", markup=False)
-    err.print(f"[bad]{BAD}[/bad] {_safe(error.what)}")
+            err().print(f"  {printable_lines(text)}", markup=False)
+    err().print(f"[bad]{BAD}[/bad] {_safe(error.what)}")
     if error.consequence:
-        err.print(f"  {_safe(error.consequence)}")
+        err().print(f"  {_safe(error.consequence)}")
     for text in error.mend.splitlines():
-        err.print(f"  [mend]{MEND} {_safe(as_typed(text))}[/mend]")
+        err().print(f"  [mend]{MEND} {_safe(as_typed(text))}[/mend]")

@@ -9,16 +9,23 @@ A value is looked for in this order, and the first hit wins:
 
 ``harness settings`` prints each value and where it came from, because an exported ``MODEL`` that nobody remembers
 is a common reason why the wrong thing runs.
+
+Every verb reads them first, so what they are made of is light: a dataclass, and click's types to read a text by.
 """
 
-from __future__ import annotations
+# ruff: noqa: RUF009  # ``field`` makes what dataclasses.field makes
 
+import dataclasses
+import math
 import os
+import types
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError, field_validator
+import click
 
 from harness.errors import BadSetting
 from harness.places import home as home
@@ -28,222 +35,264 @@ Engine = Literal["llamacpp", "vllm", "sglang", "external"]
 Origin = Literal["flag", "make", "environment", "drydock.env", "default"]
 
 
-class Settings(BaseModel):
-    """All settings; a field's environment name is its own name in capitals unless it has an alias."""
+class BadValue(ValueError):
+    """A value that a setting can't have.
 
-    # Defaults are validated too: the default folders are made absolute like all others.
-    model_config = ConfigDict(frozen=True, populate_by_name=True, extra="forbid", validate_default=True)
+    Attributes:
+        field: the setting.
+        reason: why, in a few words.
+    """
 
-    model: str = Field("smollm2-135m", description="alias, hub id (with @revision), folder or GGUF file")
-    engine: Engine = Field("llamacpp", description="inference engine: llamacpp, vllm, sglang or external")
-    context: int = Field(
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = field, reason
+
+
+class Secret:
+    """A text that isn't shown."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_secret_value(self) -> str:
+        """The text itself."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __str__(self) -> str:
+        return "**********" if self._text else ""
+
+    __repr__ = __str__
+
+
+def field(default: Any, *, description: str, alias: str = "", **limits: float) -> Any:
+    """A setting.
+
+    Args:
+        alias: its name in the environment, where that isn't its own in capitals.
+        limits: ``ge``, ``gt``, ``le``, ``lt``: least and largest value.
+    """
+    return dataclasses.field(default=default, metadata={"description": description, "alias": alias, "limits": limits})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings; a field's environment name is its own name in capitals unless it has an alias.
+
+    Attributes:
+        given: the fields that somebody set, and those that were changed since.
+        origins: where these come from, as far as it is known.
+
+    Raises:
+        BadValue: a field's value can't be read, or is out of its limits.
+    """
+
+    model: str = field("smollm2-135m", description="alias, hub id (with @revision), folder or GGUF file")
+    engine: Engine = field("llamacpp", description="inference engine: llamacpp, vllm, sglang or external")
+    context: int = field(
         0, ge=0, description="tokens one request may use in all; 0: what suits the model and the engine"
     )
-    threads: int = Field(0, ge=0, description="threads the engine computes with; 0: all cores but one")
-    engine_args: str = Field("", description="further flags for the engine, as its own command line takes them")
-    openai_base_url: str | None = Field(None, description="ENGINE=external: where the server is, with /v1")
-    openai_api_key: SecretStr | None = Field(None, description="ENGINE=external: its key")
+    threads: int = field(0, ge=0, description="threads the engine computes with; 0: all cores but one")
+    engine_args: str = field("", description="further flags for the engine, as its own command line takes them")
+    openai_base_url: str | None = field(None, description="ENGINE=external: where the server is, with /v1")
+    openai_api_key: Secret | None = field(None, description="ENGINE=external: its key")
 
-    gpus_inference: str = Field("", description="GPUs that serve: 0,1 or all or none; default: half of them")
-    gpus_train: str = Field("", description="GPUs of the Ray nodes: 2,3 or all or none; default: the other half")
-    tp: int = Field(0, ge=0, le=1024, description="GPUs over which each layer is split; 0: as few as hold the model")
-    pp: int = Field(0, ge=0, le=1024, description="GPUs over which the layers are dealt out; 0: one")
-    dp: int = Field(0, ge=0, le=1024, description="copies of the model; 0: as many as the GPUs that serve allow")
-    memory_fraction: float = Field(
+    gpus_inference: str = field("", description="GPUs that serve: 0,1 or all or none; default: half of them")
+    gpus_train: str = field("", description="GPUs of the Ray nodes: 2,3 or all or none; default: the other half")
+    tp: int = field(0, ge=0, le=1024, description="GPUs over which each layer is split; 0: as few as hold the model")
+    pp: int = field(0, ge=0, le=1024, description="GPUs over which the layers are dealt out; 0: one")
+    dp: int = field(0, ge=0, le=1024, description="copies of the model; 0: as many as the GPUs that serve allow")
+    memory_fraction: float = field(
         0, ge=0, lt=1, description="of a GPU's memory that the engine takes; 0: what suits, less beside training"
     )
 
-    workspace: Path = Field(Path("examples"), description="your project; mounted as /workspace in every container")
-    requirements: Path | None = Field(None, description="default: your requirements.txt or pyproject.toml")
-    framework: str | None = Field(None, description="areal, verl, slime, or any image with Python, to stand on")
-    framework_src: Path | None = Field(
+    workspace: Path = field(Path("examples"), description="your project; mounted as /workspace in every container")
+    requirements: Path | None = field(None, description="default: your requirements.txt or pyproject.toml")
+    framework: str | None = field(None, description="areal, verl, slime, or any image with Python, to stand on")
+    framework_src: Path | None = field(
         None, description="a checkout of a framework, installed editable in every Ray node"
     )
-    workers: int = Field(0, ge=0, le=64, description="Ray nodes beside the head")
-    share: str = Field("", description="address of this machine at which others join its Ray cluster; default: none")
-    ray_port: int = Field(
+    workers: int = field(0, ge=0, le=64, description="Ray nodes beside the head")
+    share: str = field("", description="address of this machine at which others join its Ray cluster; default: none")
+    ray_port: int = field(
         6379, ge=1024, le=65525, description="SHARE: first of ten ports for Ray; `ports` lists what else is used"
     )
-    head: str = Field("", description="`worker`: HOST:PORT of the machine whose cluster this one joins")
-    token_file: Path | None = Field(None, description="`worker`: file with that cluster's token")
-    node_network: str = Field(
+    head: str = field("", description="`worker`: HOST:PORT of the machine whose cluster this one joins")
+    token_file: Path | None = field(None, description="`worker`: file with that cluster's token")
+    node_network: str = field(
         "host", description="`worker`: the node's network: host, or container:NAME for that container's own"
     )
-    memory_limit: str = Field(
+    memory_limit: str = field(
         "", description="memory of `dev` and each Ray node: 12g or none; default: leaves room for machine and server"
     )
-    pids_limit: int = Field(0, ge=0, description="processes and threads of each of them; 0: 8192, more on many cores")
-    cpu_limit: float = Field(0, ge=0, description="cores of each of them; 0: all, with half the server's weight")
+    pids_limit: int = field(0, ge=0, description="processes and threads of each of them; 0: 8192, more on many cores")
+    cpu_limit: float = field(0, ge=0, description="cores of each of them; 0: all, with half the server's weight")
 
-    debug: str = Field(
+    debug: str = field(
         "", description="what training containers tell: nccl, detail, recorder, sync, asyncio, faulthandler, patient"
     )
 
-    port: int = Field(8080, ge=1, le=65535, description="port of the inference server on 127.0.0.1")
-    ray_auth: Literal["token", "off"] = Field(
+    port: int = field(8080, ge=1, le=65535, description="port of the inference server on 127.0.0.1")
+    ray_auth: Literal["token", "off"] = field(
         "token", description="off: Ray and its dashboard ask nobody for a token; `up` says what that opens"
     )
-    dashboard_port: int = Field(8265, ge=1, le=65535, description="port of Ray's dashboard on 127.0.0.1")
-    project: str = Field("drydock", description="Compose project; another name gives a second, separate stack")
-    wait: float = Field(600, gt=0, description="seconds `up` waits for a service to be healthy")
+    dashboard_port: int = field(8265, ge=1, le=65535, description="port of Ray's dashboard on 127.0.0.1")
+    project: str = field("drydock", description="Compose project; another name gives a second, separate stack")
+    wait: float = field(600, gt=0, description="seconds `up` waits for a service to be healthy")
 
-    base: Literal["auto", "registry", "bootstrap"] = Field(
+    base: Literal["auto", "registry", "bootstrap"] = field(
         "auto", description="base image: pulled, or made from Debian packages"
     )
-    namespace: str = Field("drydock", description="first part of our images' names")
-    image_mirror: str | None = Field(None, description="prefix for every image pulled (a mirror of registries)")
-    update: bool = Field(False, description="`lock` takes what tags lead to now, instead of only showing it")
-    diff: Path | None = Field(None, description="`fingerprint` shows what differs from this one of a colleague's")
-    debian_mirror: str | None = Field(
+    namespace: str = field("drydock", description="first part of our images' names")
+    image_mirror: str | None = field(None, description="prefix for every image pulled (a mirror of registries)")
+    update: bool = field(False, description="`lock` takes what tags lead to now, instead of only showing it")
+    diff: Path | None = field(None, description="`fingerprint` shows what differs from this one of a colleague's")
+    debian_mirror: str | None = field(
         None, description="Debian mirror for a base image made here; default: this machine's"
     )
-    cache: Path = Field(Path("~/.cache/drydock"), alias="DRYDOCK_CACHE", description="weights that no hub cache holds")
+    cache: Path = field(Path("~/.cache/drydock"), alias="DRYDOCK_CACHE", description="weights that no hub cache holds")
 
-    hf_endpoint: str | None = Field(None, description="mirror of the model hub")
-    hf_token: SecretStr | None = Field(None, description="token for gated models")
-    hf_hub_offline: bool = Field(False, description="never ask the hub; use what is there")
+    hf_endpoint: str | None = field(None, description="mirror of the model hub")
+    hf_token: Secret | None = field(None, description="token for gated models")
+    hf_hub_offline: bool = field(False, description="never ask the hub; use what is there")
 
-    agent: str = Field("agents/single_turn.py:SingleTurn", description="module:Class, module.Class or file.py:Class")
-    data: str = Field("data/capitals.jsonl", description="samples for the agent, one JSON object a line")
-    stage: str = Field("1,2", description="stages of the check, with commas between")
-    seed: int | None = Field(None, description="seed of the random sample; default: a new one each time, printed")
-    timeout: float = Field(120, gt=0, description="seconds that one run of an agent may take")
-    server: Literal["real", "simulated"] = Field("real", description="stage 3: the server, or one of ours in its place")
-    faults: str = Field("", description="what SERVER=simulated does wrong: 429:0.1,slow-first-token:2s; or all")
-    latency: float = Field(0.1, ge=0, le=600, description="seconds that an answer of SERVER=simulated takes")
-    config: str = Field("", description="training configuration of AReaL or verl, as YAML; found like AGENT")
-    pause: bool = Field(
+    agent: str = field("agents/single_turn.py:SingleTurn", description="module:Class, module.Class or file.py:Class")
+    data: str = field("data/capitals.jsonl", description="samples for the agent, one JSON object a line")
+    stage: str = field("1,2", description="stages of the check, with commas between")
+    seed: int | None = field(None, description="seed of the random sample; default: a new one each time, printed")
+    timeout: float = field(120, gt=0, description="seconds that one run of an agent may take")
+    server: Literal["real", "simulated"] = field("real", description="stage 3: the server, or one of ours in its place")
+    faults: str = field("", description="what SERVER=simulated does wrong: 429:0.1,slow-first-token:2s; or all")
+    latency: float = field(0.1, ge=0, le=600, description="seconds that an answer of SERVER=simulated takes")
+    config: str = field("", description="training configuration of AReaL or verl, as YAML; found like AGENT")
+    pause: bool = field(
         False, alias="BREAK", description="stage 4: the framework's worker waits for a debugger before it runs"
     )
-    areal_python: Path | None = Field(None, description="stage 4: an interpreter that has AReaL; default: this one")
-    verl_python: Path | None = Field(None, description="stage 4: an interpreter that has verl; default: this one")
-    global_bs: int = Field(
+    areal_python: Path | None = field(None, description="stage 4: an interpreter that has AReaL; default: this one")
+    verl_python: Path | None = field(None, description="stage 4: an interpreter that has verl; default: this one")
+    global_bs: int = field(
         256, ge=1, le=1_000_000, description="stages 3, 4: prompts of a training step over all ranks"
     )
-    group_size: int = Field(8, ge=1, le=10_000, description="stages 3 and 4: runs for each prompt")
-    rollout_dp_size: int = Field(4, ge=1, le=10_000, description="stage 3: ranks that share the prompts")
-    in_flight: int = Field(0, ge=0, le=100_000, description="stage 3: most runs at once; 0: all of them")
+    group_size: int = field(8, ge=1, le=10_000, description="stages 3 and 4: runs for each prompt")
+    rollout_dp_size: int = field(4, ge=1, le=10_000, description="stage 3: ranks that share the prompts")
+    in_flight: int = field(0, ge=0, le=100_000, description="stage 3: most runs at once; 0: all of them")
 
-    out: Path | None = Field(None, description="`save` writes the stack into this new folder; `report` this new file")
-    from_folder: Path | None = Field(None, alias="FROM", description="`load` brings in what `save` wrote there")
+    out: Path | None = field(None, description="`save` writes the stack into this new folder; `report` this new file")
+    from_folder: Path | None = field(None, alias="FROM", description="`load` brings in what `save` wrote there")
 
-    reference: str = Field(
+    reference: str = field(
         "", description="`compare`: the trainer's model, a folder, GGUF file or name as MODEL; default: MODEL"
     )
-    compare_python: str = Field(
+    compare_python: str = field(
         "", description="`compare`: Python with torch and transformers; default: this one, or one made from a lock"
     )
-    limits: str = Field("verl", description="`compare`: whose decide: verl, nemo-rl, prime-rl, slime, skyrl or all")
-    dtype: str = Field(
+    limits: str = field("verl", description="`compare`: whose decide: verl, nemo-rl, prime-rl, slime, skyrl or all")
+    dtype: str = field(
         "bfloat16,float32", description="`compare`: dtype of the reference, and one to tell rounding from weights"
     )
-    device: str = Field("", description="`compare`: where the reference computes: cpu, cuda:1; default: a GPU if any")
-    batch_tokens: int = Field(1024, ge=16, description="`compare`: tokens of one forward pass; bounds the memory")
-    max_tokens: int = Field(64, ge=1, description="`compare`: tokens of one sample")
-    temperature: float = Field(1.0, ge=0, le=10, description="`compare`: as your rollout samples; 1: the model's own")
-    top_p: float = Field(1.0, gt=0, le=1, description="`compare`: likewise")
-    top_k: int = Field(0, ge=0, description="`compare`: likewise; 0: all tokens")
-    reward: str = Field(
+    device: str = field("", description="`compare`: where the reference computes: cpu, cuda:1; default: a GPU if any")
+    batch_tokens: int = field(1024, ge=16, description="`compare`: tokens of one forward pass; bounds the memory")
+    max_tokens: int = field(64, ge=1, description="`compare`: tokens of one sample")
+    temperature: float = field(1.0, ge=0, le=10, description="`compare`: as your rollout samples; 1: the model's own")
+    top_p: float = field(1.0, gt=0, le=1, description="`compare`: likewise")
+    top_k: int = field(0, ge=0, description="`compare`: likewise; 0: all tokens")
+    reward: str = field(
         "",
         description="stage 4 and `compare`: file.py:function that gives a reward, as AReaL or verl would call it",
     )
 
-    record: Path | None = Field(None, description="`check` keeps every call of every run in this new folder")
-    replay: Path | None = Field(None, description="`check` takes the answers from this recording, without any server")
-    against: str = Field(
+    record: Path | None = field(None, description="`check` keeps every call of every run in this new folder")
+    replay: Path | None = field(None, description="`check` takes the answers from this recording, without any server")
+    against: str = field(
         "",
         description="what is compared with: an earlier run; for `compare` also batch, cache or a second server's URL",
     )
-    run: int | None = Field(None, ge=0, description="which run of the recording stage 2 replays; default: the first")
+    run: int | None = field(None, ge=0, description="which run of the recording stage 2 replays; default: the first")
 
-    cmd: str = Field("", description="command for `run`, as you would type it in a shell")
-    background: bool = Field(False, description="`run` returns at once and leaves the command running")
-    grace: float = Field(
+    cmd: str = field("", description="command for `run`, as you would type it in a shell")
+    background: bool = field(False, description="`run` returns at once and leaves the command running")
+    grace: float = field(
         5, ge=0, description="seconds that processes of `run` may go on after the command itself has ended"
     )
-    s: str = Field("", description="service whose logs are shown; default: all")
-    follow: bool = Field(False, description="`logs` goes on until Ctrl-C")
-    dir: Path | None = Field(None, description="a project of your own for `init`")
-    dump: str = Field("", description="stacks for `diagnose`: a folder, an archive or a text file")
-    pids: str = Field("", description="processes for `hang-dump`, with commas between; with what they have started")
-    containers: str = Field("", description="containers for `hang-dump`, names or patterns (*) with commas between")
-    match: str = Field("", description="the same by a regular expression that is found in their command lines")
-    logs: str = Field("", description="log files whose ends `hang-dump` takes, with commas between; * is a pattern")
-    locals: bool = Field(False, description="`hang-dump` takes local variables, redacted: sizes of the blocked call")
-    native: bool = Field(False, description="`hang-dump` takes C and C++ frames; stops torch for a second or more")
-    tasks: bool = Field(False, description="`hang-dump` takes await chains of asyncio tasks; stops for a moment")
-    ray_address: str = Field(
+    s: str = field("", description="service whose logs are shown; default: all")
+    follow: bool = field(False, description="`logs` goes on until Ctrl-C")
+    dir: Path | None = field(None, description="a project of your own for `init`")
+    dump: str = field("", description="stacks for `diagnose`: a folder, an archive or a text file")
+    pids: str = field("", description="processes for `hang-dump`, with commas between; with what they have started")
+    containers: str = field("", description="containers for `hang-dump`, names or patterns (*) with commas between")
+    match: str = field("", description="the same by a regular expression that is found in their command lines")
+    logs: str = field("", description="log files whose ends `hang-dump` takes, with commas between; * is a pattern")
+    locals: bool = field(False, description="`hang-dump` takes local variables, redacted: sizes of the blocked call")
+    native: bool = field(False, description="`hang-dump` takes C and C++ frames; stops torch for a second or more")
+    tasks: bool = field(False, description="`hang-dump` takes await chains of asyncio tasks; stops for a moment")
+    ray_address: str = field(
         "", description="a Ray cluster whose nodes `hang-dump` samples: HOST:PORT of its head, or ray://HOST:PORT"
     )
-    via: str = Field("", description="`hang-dump` on other machines: a command that leads to {host}, as ssh {host}")
-    hosts: str = Field("", description="VIA's hosts: a,b or node[1-4] or @FILE with one on each line")
-    remote: str = Field("harness sample", description="VIA: what samples over there")
-    gap: float = Field(2, ge=0, le=600, description="seconds between the two samples of `hang-dump`")
-    after: str = Field("10m", description="`hang-watch`: dump when nothing gets on for so long: 90s, 10m, 1h")
-    step: str = Field(
+    via: str = field("", description="`hang-dump` on other machines: a command that leads to {host}, as ssh {host}")
+    hosts: str = field("", description="VIA's hosts: a,b or node[1-4] or @FILE with one on each line")
+    remote: str = field("harness sample", description="VIA: what samples over there")
+    gap: float = field(2, ge=0, le=600, description="seconds between the two samples of `hang-dump`")
+    after: str = field("10m", description="`hang-watch`: dump when nothing gets on for so long: 90s, 10m, 1h")
+    step: str = field(
         "",
         description="step counter for `hang-watch`: a regular expression in the log, or TensorBoard's or W&B's file",
     )
-    notify: str = Field("", description="`hang-watch` runs this shell command on a hang; HANG_TEXT says what")
-    webhook: str = Field("", description="`hang-watch` posts to this address when something hangs, as JSON with `text`")
-    case: str = Field("", description="program of examples/hangs for `hang-demo`; default: list them")
-    session: int = Field(0, ge=0, description="paused worker that `attach` is for, as `breakpoints` numbers them")
-    pid: int = Field(0, ge=0, description="process for `attach` and `trace`, paused or not")
-    tui: bool = Field(False, description="`attach` debugs here in the terminal instead of in VS Code")
-    watch: bool = Field(False, description="`breakpoints` goes on and tells of each new one until Ctrl-C")
-    at: str = Field("", description="line for `trace`: reward.py:42, or with as much of the path as it takes")
-    condition: str = Field("", alias="IF", description="expression that decides which hits of `trace` count")
-    log: str = Field("", description="what `trace` notes, as in an f-string: {reward:.3f} {prompt[:80]}")
-    hits: int = Field(
+    notify: str = field("", description="`hang-watch` runs this shell command on a hang; HANG_TEXT says what")
+    webhook: str = field("", description="`hang-watch` posts to this address when something hangs, as JSON with `text`")
+    case: str = field("", description="program of examples/hangs for `hang-demo`; default: list them")
+    session: int = field(0, ge=0, description="paused worker that `attach` is for, as `breakpoints` numbers them")
+    pid: int = field(0, ge=0, description="process for `attach` and `trace`, paused or not")
+    tui: bool = field(False, description="`attach` debugs here in the terminal instead of in VS Code")
+    watch: bool = field(False, description="`breakpoints` goes on and tells of each new one until Ctrl-C")
+    at: str = field("", description="line for `trace`: reward.py:42, or with as much of the path as it takes")
+    condition: str = field("", alias="IF", description="expression that decides which hits of `trace` count")
+    log: str = field("", description="what `trace` notes, as in an f-string: {reward:.3f} {prompt[:80]}")
+    hits: int = field(
         20, alias="N", ge=1, le=1_000_000, description="hits that `trace` collects in all; samples of `compare` (64)"
     )
-    actor: str = Field("", description="actor class, or an actor's name, whose workers `trace` looks at; default: all")
-    role: str = Field("", description="worker, driver or areal: processes that `trace` looks at; default: all")
-    topic: str = Field("", description="topics of `doctor`, with commas between; default: all")
-    fix: bool = Field(
+    actor: str = field("", description="actor class, or an actor's name, whose workers `trace` looks at; default: all")
+    role: str = field("", description="worker, driver or areal: processes that `trace` looks at; default: all")
+    topic: str = field("", description="topics of `doctor`, with commas between; default: all")
+    fix: bool = field(
         False, description="`doctor` offers to run what mends, where that is safe; DRYDOCK_YES=1: runs it"
     )
-    json_output: bool = Field(False, alias="JSON", description="answer as one JSON document")
-    yes: bool = Field(False, alias="DRYDOCK_YES", description="don't ask before something is installed or removed")
+    json_output: bool = field(False, alias="JSON", description="answer as one JSON document")
+    yes: bool = field(False, alias="DRYDOCK_YES", description="don't ask before something is installed or removed")
 
-    _origins: dict[str, Origin] = PrivateAttr(default_factory=dict)
+    given: frozenset[str] = frozenset()
+    origins: Mapping[str, Origin] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
-    @field_validator(
-        "workspace", "requirements", "framework_src", "cache", "dir", "diff", "out", "from_folder", "token_file"
-    )
-    @classmethod
-    def _absolute(cls, value: Path | None) -> Path | None:
-        """Paths are taken from the clone, so that make and the harness read them alike wherever they are called."""
-        try:
-            return None if value is None else (home() / value.expanduser()).absolute()
-        except RuntimeError:
-            raise ValueError("no home folder of this user is known; set HOME") from None
+    def __post_init__(self) -> None:
+        for name, own in settings_fields().items():
+            value = getattr(self, name)
+            if value is own.default and own.type is not float and name not in _MADE_ABSOLUTE:
+                continue  # it is as it should be
+            try:
+                object.__setattr__(self, name, None if value is None else _as_meant(own, value))
+            except click.BadParameter as error:
+                raise BadValue(name, error.message.removesuffix(".")) from None
+            except ValueError as error:
+                raise BadValue(name, str(error)) from None
 
-    @field_validator("record", "replay")
-    @classmethod
-    def _among_the_runs(cls, value: Path | None) -> Path | None:
-        """``runs/tape`` lies among the runs, wherever these are kept: on this machine, or in a container."""
-        if value is not None and value.parts[:1] == ("runs",):
-            return _runs_dir().joinpath(*value.parts[1:]).absolute()
-        return cls._absolute(value)
-
-    @field_validator("project", "namespace")
-    @classmethod
-    def _plain_name(cls, value: str) -> str:
-        if not value or not all(c.isascii() and (c.islower() or c.isdigit() or c in "-_") for c in value):
-            raise ValueError("small letters, digits, - and _ only")
-        # Docker wants both of the names that begin with it, and 63 characters are the most that a network name takes.
-        if value[0] in "-_" or len(value) > 40:
-            raise ValueError("40 characters at most, the first a letter or a digit")
-        return value
+    def but(self, **values: Any) -> "Settings":
+        """The same settings with other values for some."""
+        return dataclasses.replace(self, **values, given=self.given | values.keys())
 
     def origin(self, name: str) -> Origin:
         """Where the value of a field came from."""
-        return self._origins.get(name, "default")
+        return self.origins.get(name, "default")
 
     def changed(self) -> dict[str, str]:
         """The fields that are not at their default, as text that may be printed."""
-        return {name: self.shown(name) for name in type(self).model_fields if self.origin(name) != "default"}
+        return {name: self.shown(name) for name in settings_fields() if self.origin(name) != "default"}
 
     def shown(self, name: str) -> str:
         """A value as text; secrets are starred."""
@@ -261,18 +310,82 @@ class Settings(BaseModel):
         return home() / ".drydock" / self.project
 
 
+@lru_cache(maxsize=1)
+def settings_fields() -> dict[str, "dataclasses.Field[Any]"]:
+    """The fields that are settings; ``metadata`` has each one's ``description``, ``alias`` and ``limits``."""
+    return {own.name: own for own in dataclasses.fields(Settings) if own.metadata}
+
+
+def _as_meant(own: "dataclasses.Field[Any]", value: Any) -> Any:
+    """A value as its field has it, out of a text or as it is.
+
+    Raises:
+        ValueError, click.BadParameter: it can't be read so.
+    """
+    kind, limits = own.type, own.metadata["limits"]
+    if isinstance(kind, types.UnionType):
+        kind = next(part for part in get_args(kind) if part is not types.NoneType)
+    if get_origin(kind) is Literal:
+        return click.Choice(get_args(kind)).convert(value, None, None)
+    if kind is bool:
+        return click.BOOL.convert(value, None, None)
+    if kind is int:
+        return click.IntRange(limits.get("ge"), limits.get("le")).convert(value, None, None)
+    if kind is float:
+        number = click.FLOAT.convert(value, None, None)
+        if math.isnan(number):
+            raise ValueError("not a number")
+        open_ends = {"min_open": "gt" in limits, "max_open": "lt" in limits}
+        least, most = limits.get("ge", limits.get("gt")), limits.get("le", limits.get("lt"))
+        return click.FloatRange(least, most, **open_ends).convert(number, None, None)
+    if kind is Secret:
+        return value if isinstance(value, Secret) else Secret(str(value))
+    if kind is Path:
+        return _path(own.name, Path(value))
+    if not isinstance(value, str):
+        raise ValueError("a text is meant")
+    return _plain_name(value) if own.name in ("project", "namespace") else value
+
+
+_MADE_ABSOLUTE = frozenset(
+    {"workspace", "requirements", "framework_src", "cache", "dir", "diff", "out", "from_folder", "token_file"}
+)
+
+
+def _path(field: str, value: Path) -> Path:
+    # ``runs/tape`` lies among the runs, wherever these are kept: on this machine, or in a container.
+    if field in ("record", "replay") and value.parts[:1] == ("runs",):
+        return _runs_dir().joinpath(*value.parts[1:]).absolute()
+    if field not in _MADE_ABSOLUTE and field not in ("record", "replay"):
+        return value
+    # Paths are taken from the clone, so that make and the harness read them alike wherever they are called.
+    try:
+        return (home() / value.expanduser()).absolute()
+    except RuntimeError:
+        raise ValueError("no home folder of this user is known; set HOME") from None
+
+
+def _plain_name(value: str) -> str:
+    if not value or not all(c.isascii() and (c.islower() or c.isdigit() or c in "-_") for c in value):
+        raise ValueError("small letters, digits, - and _ only")
+    # Docker wants both of the names that begin with it, and 63 characters are the most that a network name takes.
+    if value[0] in "-_" or len(value) > 40:
+        raise ValueError("40 characters at most, the first a letter or a digit")
+    return value
+
+
 def _runs_dir() -> Path:
     return Path(os.environ.get("RUNS") or home() / "runs")
 
 
 def environment_name(field: str) -> str:
     """The name under which the environment carries a field."""
-    return Settings.model_fields[field].alias or field.upper()
+    return settings_fields()[field].metadata["alias"] or field.upper()
 
 
 def environment_names() -> dict[str, str]:
     """Field name to environment name, for all fields."""
-    return {field: environment_name(field) for field in Settings.model_fields}
+    return {field: environment_name(field) for field in settings_fields()}
 
 
 def load_settings(flags: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None) -> Settings:
@@ -300,21 +413,12 @@ def load_settings(flags: Mapping[str, Any] | None = None, *, environ: Mapping[st
         elif file_values.get(name):
             values[field], origins[field] = file_values[name], "drydock.env"
     try:
-        settings = Settings(**values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = _field_of(str(first["loc"][0]))
+        return Settings(**values, given=frozenset(values), origins=origins)
+    except BadValue as error:
         raise BadSetting(
-            f"{environment_name(field)}={values.get(field)!s} (from {origins.get(field, 'default')}) can't be used: "
-            f"{first['msg'].removeprefix('Value error, ')}"
+            f"{environment_name(error.field)}={values.get(error.field)!s} (from {origins.get(error.field, 'default')}) "
+            f"can't be used: {error.reason}"
         ) from None
-    settings._origins.update(origins)
-    return settings
-
-
-def _field_of(location: str) -> str:
-    """A field's own name from the name pydantic reports, which is the alias where there is one."""
-    return next((field for field, name in environment_names().items() if location in (field, name)), location)
 
 
 def _read_env_file(path: Path) -> dict[str, str]:

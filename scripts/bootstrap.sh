@@ -146,9 +146,11 @@ install_packages() {
     rm -rf .venv/borrowed-pip
     # What every verb imports is compiled here: Python would do it at first use, but not where PYTHONDONTWRITEBYTECODE is set.
     local package
-    for package in certifi charset_normalizer click docker filelock idna pydantic requests rich typing_inspection urllib3 yaml; do
+    for package in annotated_types certifi charset_normalizer click docker filelock idna jinja2 markupsafe pydantic pydantic_core \
+        requests rich typing_extensions.py typing_inspection urllib3 yaml; do
         .venv/bin/python -m compileall -q .venv/lib/python3*/site-packages/"$package" >>"$log" 2>&1 || true
     done
+    .venv/bin/python -m compileall -q harness >>"$log" 2>&1 || true
 }
 
 # On a terminal: one line that counts the packages as pip comes to them.

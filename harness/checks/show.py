@@ -47,8 +47,8 @@ class Progress:
         """A stage begins."""
         self._title = f"stage {number}: {title}"
         self._told = time.monotonic()
-        if console.out.is_terminal:
-            self._status = console.out.status(escape(self._title))
+        if console.on_terminal():
+            self._status = console.out().status(escape(self._title))
             self._status.start()
 
     def tells(self, text: str) -> None:

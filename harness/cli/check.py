@@ -114,7 +114,7 @@ def _with_sample(settings: Settings, stages: tuple[int, ...]) -> Settings:
     named = settings.config or settings.origin("agent") != "default"
     if 4 not in stages or named or not (settings.workspace / sample).is_file():
         return settings
-    return settings.model_copy(update={"config": str(sample)})
+    return settings.but(config=str(sample))
 
 
 def _in_areal(settings: Settings, folders: tuple[Path, ...]) -> Any:

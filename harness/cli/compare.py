@@ -176,7 +176,7 @@ def _weights(settings: Settings) -> tuple[str, int]:
     if files is None:
         # A server that isn't ours knows its model by any name; the reference is one of ours all the same.
         engine: Engine = "llamacpp" if settings.engine == "llamacpp" else "vllm"
-        wanted = settings.model_copy(update={"model": name, "engine": engine})
+        wanted = settings.but(model=name, engine=engine)
         files = ensure_weights(resolve(wanted), engine, wanted)
     if files.conversion is not None:
         # The GGUF is there; transformers reads it as well, so nothing has to be converted.
@@ -191,7 +191,7 @@ def _here(settings: Settings, name: str) -> ModelFiles | None:
     """Weights that are here already, safetensors before GGUF; asks no network."""
     engines: tuple[Engine, ...] = ("vllm", "llamacpp")
     for engine in engines:
-        wanted = settings.model_copy(update={"model": name, "engine": engine})
+        wanted = settings.but(model=name, engine=engine)
         try:
             found = here(resolve(wanted), engine, wanted)
         except UnusableModel:  # a GGUF file for vLLM, say

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from harness.places import home, in_container
-from harness.settings import Settings, environment_names
+from harness.settings import environment_names, settings_fields
 
 json_option = click.option(
     "--json", "json_output", is_flag=True, default=None, help="Answer as one JSON document on standard output."
@@ -18,8 +18,9 @@ json_option = click.option(
 
 def setting_option(field: str) -> Callable[[Any], Any]:
     """A flag for a setting; its help is the setting's description, its default is left to the settings."""
-    description = Settings.model_fields[field].description
-    if Settings.model_fields[field].annotation is bool:
+    own = settings_fields()[field]
+    description = own.metadata["description"]
+    if own.type is bool:
         return click.option(f"--{field.replace('_', '-')}", field, is_flag=True, default=None, help=description)
     return click.option(f"--{field.replace('_', '-')}", field, default=None, help=description)
 
@@ -37,6 +38,6 @@ def _flags(assignments: str) -> str:
     for assignment in assignments.split():
         name, _, value = assignment.partition("=")
         field = names.get(name, name.lower())
-        is_switch = field in Settings.model_fields and Settings.model_fields[field].annotation is bool
+        is_switch = field in settings_fields() and settings_fields()[field].type is bool
         text += f" --{field.replace('_', '-')}" + ("" if is_switch else f" {value}")
     return text

@@ -6,7 +6,7 @@ import click
 
 from harness import console
 from harness.cli.options import json_option
-from harness.settings import Settings, environment_names, load_settings
+from harness.settings import environment_names, load_settings, settings_fields
 
 
 @click.command("settings")
@@ -19,7 +19,7 @@ def command(json_output: bool | None) -> None:
             "name": name,
             "value": settings.shown(field),
             "origin": settings.origin(field),
-            "meaning": Settings.model_fields[field].description or "",
+            "meaning": settings_fields()[field].metadata["description"],
         }
         for field, name in environment_names().items()
     ]

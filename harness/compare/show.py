@@ -37,8 +37,8 @@ class Teller:
         self._status: Status | None = None
 
     def __enter__(self) -> Teller:
-        if console.out.is_terminal:
-            self._status = console.out.status("asking the server, loading the reference")
+        if console.on_terminal():
+            self._status = console.out().status("asking the server, loading the reference")
             self._status.start()
         return self
 

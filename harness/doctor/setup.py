@@ -21,4 +21,4 @@ def make_context(flags: Mapping[str, Any]) -> Context:
         # What the call itself asks for is needed whatever the other settings are.
         topic = flags.get("topic") or os.environ.get(environment_name("topic"), "")
         as_json = flags.get("json_output") or os.environ.get(environment_name("json_output"), "") not in ("", "0")
-        return Context(Settings.model_validate({"topic": topic, "JSON": as_json}), problem=error)
+        return Context(Settings(topic=topic, json_output=as_json), problem=error)

@@ -39,7 +39,7 @@ class Meter:
         self._what, self._total, self._done, self._fresh = what, total, done, 0
         self._started = self._printed = time.monotonic()
         self._shown = 0.0
-        if not console.out.is_terminal:
+        if not console.on_terminal():
             already = f", {readable(done)} of it already here" if done else ""
             console.note(f"downloading {what}: {readable(total)}{already}")
         self.add(0)
@@ -52,7 +52,7 @@ class Meter:
         if self._say is not None and now - self._shown >= 0.2:
             self._shown = now
             self._say(self._line(now))
-        if not console.out.is_terminal and now - self._printed >= self._plain_every:
+        if not console.on_terminal() and now - self._printed >= self._plain_every:
             self._printed = now
             console.note(self._line(now))
 
@@ -60,7 +60,7 @@ class Meter:
         """Show one sentence about what happens instead of bytes arriving."""
         if self._say is not None:
             self._say(text)
-        if not console.out.is_terminal:
+        if not console.on_terminal():
             console.note(text)
 
     def _line(self, now: float) -> str:

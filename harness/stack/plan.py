@@ -164,9 +164,7 @@ def with_gpus(plan: Plan, machine: Machine, catalogue: Catalogue) -> Plan:
     return replace(
         plan,
         # Keeps the origins of all values.
-        settings=plan.settings.model_copy(update={"engine": engine})
-        if engine != plan.settings.engine
-        else plan.settings,
+        settings=plan.settings.but(engine=engine) if engine != plan.settings.engine else plan.settings,
         gpus=gpus,
         cards=tuple(gpu for gpu in machine.gpus if gpu.index in gpus.inference),
         gpu_way=machine.way if gpus.any else "",

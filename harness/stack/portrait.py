@@ -138,7 +138,7 @@ def _model(settings: Settings, read: bool) -> dict[str, Any]:
     if settings.engine == "external":
         return {"origin": f"external server {settings.openai_base_url}"}
     try:
-        offline = settings.model_copy(update={"hf_hub_offline": True})
+        offline = settings.but(hf_hub_offline=True)
         files = models.here(models.resolve(offline), settings.engine, offline)
     except DrydockError as error:
         return {"origin": "not here", "why": error.what}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.models import ModelFiles
-from harness.settings import Settings, environment_name, environment_names, home
+from harness.settings import Settings, environment_name, environment_names, home, settings_fields
 from harness.stack.already import RECORD, Record, asked, owner_of, watch
 from harness.stack.images.user import find_user_project
 from harness.stack.plan import Plan
@@ -17,7 +17,7 @@ from harness.stack.summary import rows
 def write_record(plan: Plan, served: ModelFiles | None, names: tuple[str, ...]) -> None:
     """Keep the record of an `up` that ended well."""
     settings = plan.settings
-    if any(settings.origin(field) == "flag" for field in type(settings).model_fields):
+    if any(settings.origin(field) == "flag" for field in settings_fields()):
         return  # flags aren't part of a record; the next plain `up` is asked something else
     if settings.json_output:
         return  # the short way has no answer in JSON

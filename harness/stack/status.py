@@ -6,10 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from harness.places import write_whole
-from harness.settings import Settings, environment_name
+from harness.settings import BadValue, Settings, environment_name, settings_fields
 from harness.stack import observe, samplers
 from harness.stack.already import fine
 from harness.stack.gpu.split import Split
@@ -74,7 +72,7 @@ def status(client: Any, settings: Settings) -> Status:
 
 def remember(plan: Plan, names: tuple[str, ...]) -> None:
     """Write down what this `up` was asked for (no secret among it)."""
-    given = {field: plan.settings.shown(field) for field in plan.settings.model_fields_set if field not in _SECRET}
+    given = {field: plan.settings.shown(field) for field in plan.settings.given if field not in _SECRET}
     kept: dict[str, Any] = {"settings": given, "names": names}
     if plan.gpus.any:
         gpus = {"inference": plan.gpus.inference, "train": plan.gpus.train, "why": plan.gpus.why, "way": plan.gpu_way}
@@ -106,11 +104,11 @@ def recall(settings: Settings) -> tuple[Plan, tuple[str, ...]]:
     """The plan of the last `up`, and the names its server answers to."""
     given, names = _kept(settings)
     old = {name: value for name, value in given.items() if name in _RECALLED}
-    mine = {name: getattr(settings, name) for name in settings.model_fields_set}
+    mine = {name: getattr(settings, name) for name in settings.given}
     try:
         # A stack of one engine can't be asked for another's services: its engine and all that goes with it is kept.
-        merged = Settings(**{**mine, **old})
-    except ValidationError:
+        merged = Settings(**{**mine, **old}, given=frozenset({*mine, *old}))
+    except BadValue:
         return make_plan(settings, to_start=False), (settings.model,)
     return _with_kept_limits(_with_kept_gpus(make_plan(merged, to_start=False))), names
 
@@ -151,7 +149,7 @@ def _kept(settings: Settings) -> tuple[dict[str, str], tuple[str, ...]]:
     """What :func:`remember` wrote: settings by field, and names; none where it can't be read or is no such thing."""
     try:
         kept = json.loads((settings.state_dir / "up.json").read_text(encoding="utf-8"))
-        given = {name: str(value) for name, value in kept["settings"].items() if name in type(settings).model_fields}
+        given = {name: str(value) for name, value in kept["settings"].items() if name in settings_fields()}
         return given, tuple(map(str, kept["names"]))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}, (settings.model,)

@@ -21,4 +21,4 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 @pytest.fixture(autouse=True)
 def _answers_go_where_they_went(monkeypatch: pytest.MonkeyPatch) -> None:
     # A verb that answers with JSON sends all else to standard error from then on; the next test is another process.
-    monkeypatch.setattr(console.out, "_file", None)
+    monkeypatch.setattr(console.out(), "_file", None)

@@ -71,7 +71,7 @@ def gather(settings: Settings) -> ModelFiles | None:
     """
     from harness import models
 
-    offline = settings.model_copy(update={"hf_hub_offline": True})
+    offline = settings.but(hf_hub_offline=True)
     return models.here(models.resolve(offline), settings.engine, offline)
 
 

@@ -134,7 +134,7 @@ def the_heads_image(client: Any, settings: Settings, head: Facts) -> str:
     if head.image and docker_engine.image_id(client, head.image):
         return head.image
     # Nothing is served here.
-    made = ensure_images(client, settings.model_copy(update={"engine": "external"})).dev
+    made = ensure_images(client, settings.but(engine="external")).dev
     if made.rpartition(":")[2] != head.image.rpartition(":")[2]:
         raise NotJoined(
             f"This node would be of another version than its head: image {made} here, {head.image} there.",

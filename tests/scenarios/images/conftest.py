@@ -60,7 +60,7 @@ class Workshop:
 
     def build_with(self, wheels: list[Path], **changed: Any) -> BuiltImage:
         """The same with wheels in the build."""
-        settings = self.settings.model_copy(update=changed)
+        settings = self.settings.but(**changed)
         return build(self.client, settings, self.recipe(), read_host_config(settings), wheels, "the small image")
 
 

@@ -76,7 +76,7 @@ def test_a_registry_that_answers_is_pulled_from_behind_its_mirror_and_by_digest(
     client = workshop.client
     with serving(registry) as port:
         name = f"127.0.0.1:{port}/hub/library/debian:bookworm-slim@{registry.digest}"
-        settings = workshop.settings.model_copy(update={"image_mirror": f"127.0.0.1:{port}/hub"})
+        settings = workshop.settings.but(image_mirror=f"127.0.0.1:{port}/hub")
         base = ensure_base(client, settings, pinned(registry.digest), lambda: read_host_config(settings))
         assert base.fresh
         assert f"/v2/hub/library/debian/manifests/{registry.digest}" in registry.pulled
@@ -98,7 +98,7 @@ def test_where_no_registry_answers_one_is_made_within_seconds_of_asking(
         return workshop.base
 
     monkeypatch.setattr("harness.stack.images.base._bootstrap", make)
-    settings = workshop.settings.model_copy(update={"image_mirror": NO_REGISTRY})
+    settings = workshop.settings.but(image_mirror=NO_REGISTRY)
     started = time.monotonic()
     base = ensure_base(workshop.client, settings, pinned("sha256:" + "0" * 64), lambda: read_host_config(settings))
     assert base == workshop.base
@@ -106,7 +106,7 @@ def test_where_no_registry_answers_one_is_made_within_seconds_of_asking(
 
 
 def test_base_registry_insists_and_says_what_to_do(workshop: Workshop) -> None:
-    settings = workshop.settings.model_copy(update={"image_mirror": NO_REGISTRY, "base": "registry"})
+    settings = workshop.settings.but(image_mirror=NO_REGISTRY, base="registry")
     with pytest.raises(ImageUnavailable, match="can't be pulled") as caught:
         ensure_base(workshop.client, settings, pinned("sha256:" + "0" * 64), lambda: read_host_config(settings))
     assert "IMAGE_MIRROR" in caught.value.mend
@@ -116,7 +116,7 @@ def test_nothing_is_asked_and_no_build_is_recorded_when_all_is_there(workshop: W
     def never() -> None:
         raise AssertionError("this machine's configuration was read for nothing")
 
-    settings = workshop.settings.model_copy(update={"base": "bootstrap", "namespace": "drydock"})
+    settings = workshop.settings.but(base="bootstrap", namespace="drydock")
     base = ensure_base(workshop.client, settings, load_catalogue(CLONE), never)  # type: ignore[arg-type]
     assert not base.fresh
     assert list(ledger.read_steps(tmp_path / "cache")) == []

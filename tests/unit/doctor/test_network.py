@@ -126,6 +126,6 @@ def test_reasons_are_short() -> None:
 
 
 def test_what_would_have_to_be_built() -> None:
-    settings = Settings.model_validate({"engine": "vllm"})
+    settings = Settings(engine="vllm")
     assert missing_images(settings, Engine(images=frozenset({"base", "dev"}))) == ["vllm"]
-    assert missing_images(Settings.model_validate({"engine": "external"}), Engine()) == ["dev"]
+    assert missing_images(Settings(engine="external"), Engine()) == ["dev"]

@@ -19,7 +19,7 @@ from harness.settings import Settings
 
 @pytest.fixture
 def context() -> Context:
-    return Context(Settings.model_validate({}))
+    return Context(Settings())
 
 
 def outcomes(context: Context, *checks: Check, whole: float = 5.0) -> dict[str, Outcome]:
@@ -133,5 +133,5 @@ def test_a_topic_that_is_asked_for_by_name_may_take_longer() -> None:
         return [ok("read it all")]
 
     check = Check("model.checksums", slow, limit=0.001, limit_on_request=30.0)
-    asked = Context(Settings.model_validate({"topic": "Model"}))
+    asked = Context(Settings(topic="Model"))
     assert outcomes(asked, check, whole=0.01)["model.checksums"].finished

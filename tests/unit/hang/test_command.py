@@ -18,7 +18,7 @@ from tests.unit.hang.build import collective, dump, process, pyspy, pyspy_text, 
 @pytest.fixture(autouse=True)
 def _verb(monkeypatch: pytest.MonkeyPatch) -> None:
     # `--json` turns the console to standard error for the rest of the process, which is one command's life elsewhere.
-    monkeypatch.setattr(console.out, "_file", None)
+    monkeypatch.setattr(console.out(), "_file", None)
     monkeypatch.setitem(main.VERBS, "diagnose", ("diagnose", "Say who hangs, and why, from dumped stacks."))
 
 
