@@ -152,8 +152,8 @@ def _weights(path: Path) -> list[Path]:
     if index.is_file():
         try:
             shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-            if not all(isinstance(name, str) and name for name in shards):
-                raise ValueError("a shard's name is no text")
+            if not all(isinstance(name, str) and Path(name).name == name and len(name) < 200 for name in shards):
+                raise ValueError("a shard's name is no name of a file in this folder")
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise UnusableModel(f"{index} can't be read: {error}", mend="download or save the model again") from None
         missing = [name for name in shards if not (path / name).is_file()]

@@ -60,8 +60,8 @@ def read_header(path: Path) -> GgufHeader:
             )
         try:
             fields, end = _walk(file, size)
-        # OSError: a length that leads beyond what a file can have.
-        except (_Short, struct.error, UnicodeDecodeError, OverflowError, MemoryError, RecursionError, OSError):
+        # OSError and ValueError: a length that leads beyond what a file can have, or text that is none.
+        except (_Short, struct.error, ValueError, OverflowError, MemoryError, RecursionError, OSError):
             raise _truncated(path, size) from None
     if end > size:
         raise _truncated(path, size, end)

@@ -13,6 +13,10 @@ from harness.errors import ComposeFailed
 from harness.settings import Settings
 from harness.stack import beside, samplers
 
+# On a machine under load the engine kills a container and doesn't hear of its end in time ("tried to kill container,
+# but did not receive an exit event"); Compose gives up then, and a moment later the container has ended.
+TRIES = 3
+
 
 def down(client: Any, settings: Settings) -> list[str]:
     """Stop and remove the containers and the network; returns the containers' names.
@@ -31,20 +35,29 @@ def down(client: Any, settings: Settings) -> list[str]:
         filters={"label": f"{PROJECT_LABEL}={settings.project}", "status": "paused"}
     ):
         container.unpause()
-    done = subprocess.run(
-        ["docker", "compose", "-p", settings.project, "down", "--remove-orphans", "--timeout", "5"],
-        cwd="/",  # else Compose would read a compose.yaml that lies around, and miss its variables
-        capture_output=True,
-        text=True,
-        env=docker_engine.clean_environment(),
-        check=False,
-    )
-    if done.returncode != 0:
-        raise ComposeFailed(
-            f"docker compose down gave up (exit code {done.returncode}).", logs=done.stderr[-2000:], mend="make doctor"
-        )
+    _compose_down(settings.project)
     (settings.state_dir / "applied").unlink(missing_ok=True)
     return names
+
+
+def _compose_down(project: str) -> None:
+    for attempt in range(1, TRIES + 1):
+        done = subprocess.run(
+            ["docker", "compose", "-p", project, "down", "--remove-orphans", "--timeout", "5"],
+            cwd="/",  # else Compose would read a compose.yaml that lies around, and miss its variables
+            capture_output=True,
+            text=True,
+            env=docker_engine.clean_environment(),
+            check=False,
+        )
+        if done.returncode == 0:
+            return
+        if attempt == TRIES:
+            raise ComposeFailed(
+                f"docker compose down gave up (exit code {done.returncode}).",
+                logs=done.stderr[-2000:],
+                mend="make doctor",
+            )
 
 
 def remove_volumes(client: Any, settings: Settings) -> list[str]:

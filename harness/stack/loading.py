@@ -123,7 +123,7 @@ def _place_weights(path: Path, places: dict[str, Path]) -> int:
                 if not target.exists():
                     _put(tar, member, target)
                     new += 1
-    except tarfile.TarError as error:
+    except (tarfile.TarError, EOFError, ValueError, TypeError, LookupError) as error:
         raise SavedUnusable(f"{path} can't be read: {error}.") from None
     except OSError as error:
         raise NoSpace(f"The weights can't be put in place: {error.strerror}.") from None

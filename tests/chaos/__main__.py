@@ -1,4 +1,4 @@
-"""``make chaos SEED= STEPS= DAEMON=``: take seeded steps, print and count them; exit code 1 where one was not fine."""
+"""``make chaos SEED= STEPS=``: take seeded steps, print and count them; exit code 1 where one was not fine."""
 
 from __future__ import annotations
 

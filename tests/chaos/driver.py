@@ -142,7 +142,7 @@ class Chaos:
     def take(self, step: Step, fault: Fault | None = None) -> Outcome:
         """Take one step from a stack that is up to a stack that is up."""
         outcome = Outcome(step)
-        self._prepare(step)
+        self._prepare(step, outcome)
         kept = self._start(step)
         verb, out, err = kept
         started = time.monotonic()
@@ -175,14 +175,16 @@ class Chaos:
         outcome.load = round(os.getloadavg()[0], 1)
         return outcome
 
-    def _prepare(self, step: Step) -> None:
+    def _prepare(self, step: Step, outcome: Outcome) -> None:
         for path in self.results.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
         if step.verb != "up":
             return
         if step.cold:
-            self.stack.run("down").ok()
+            ended = self.stack.run("down")
+            if ended.code != 0:
+                outcome.faults.append(f"down doesn't end well before it: {ended}")
         else:
             docker("kill", self.stack.container(random.Random(step.seed).choice(["inference", "dev", "ray-head"])))
 

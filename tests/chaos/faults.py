@@ -26,13 +26,11 @@ class World:
     Attributes:
         project: the Compose project that is ours to break.
         disks: small file systems of ours, by name.
-        daemon: restarts an engine of our own; None where the engine is everybody's.
     """
 
     project: str
     door: Door
     disks: dict[str, Path]
-    daemon: Callable[[], None] | None = None
 
 
 @dataclass
@@ -167,12 +165,6 @@ def _kill_in_dev(world: World, verb: Verb, chance: random.Random) -> str:
     return "SIGKILL to a process of ours in dev"
 
 
-def _daemon(world: World, verb: Verb, chance: random.Random) -> str:
-    assert world.daemon is not None
-    world.daemon()
-    return "dockerd killed and started again"
-
-
 FAULTS: dict[str, tuple[str, Fault]] = {
     "kill-container": ("a container is killed", _to_a_container("kill")),
     "remove-container": ("a container is removed", _to_a_container("rm", "--force")),
@@ -192,8 +184,6 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "engine-gone": ("Docker's socket refuses", _engine_gone),
     "engine-silent": ("Docker takes requests and is silent for a while", _engine_silent),
 }
-# Only with an engine of our own.
-DAEMON_FAULTS: dict[str, tuple[str, Fault]] = {"daemon": ("dockerd is killed and started again", _daemon)}
 
 
 def undo(world: World, verb: Verb) -> None:

@@ -6,7 +6,7 @@ import json
 import statistics
 from typing import Any
 
-from tests.chaos.faults import DAEMON_FAULTS, FAULTS
+from tests.chaos.faults import FAULTS
 from tests.support.harness import CLONE
 
 FIGURES = CLONE / "tests/chaos/figures.json"
@@ -46,7 +46,7 @@ def _chaos(runs: dict[str, Any]) -> list[str]:
         "| fault | steps | in flight | the verb ended well | it said what is wrong | it was ended | as it should be |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, (what, _) in {**FAULTS, **DAEMON_FAULTS}.items():
+    for name, (what, _) in FAULTS.items():
         mine = [step for step in steps if step["fault"] == name]
         if not mine:
             lines.append(f"| {what} | 0 |  |  |  |  |  |")
@@ -107,8 +107,9 @@ Written by `make chaos` and `make fuzz` (in a clone; `CONTRIBUTING.md` says how 
 
 A stack of its own runs beside things that belong to somebody else: a container on a network of its own with a volume, a
 process, and files in the folders that Drydock writes to. A step starts `up`, `check`, `hang-dump` or `down`, and breaks
-one thing while that is at work. Verb, fault and moment follow from a seed, so that any step can be had again alone. It
-is as it should be when all of this holds:
+one thing while that is at work. Verb, fault and moment follow from a seed, so that any step can be had again alone.
+Docker's engine is everybody's, so it isn't the engine that goes away but a socket in front of it. A step is as it
+should be when all of this holds:
 
 - the verb ends by itself, in its own words and with its own exit code, and with `--json` in one document;
 - the next `make up` brings everything back, and `make status` says so;
@@ -133,7 +134,12 @@ By breaking inputs:
 - JSON of another form than expected: `output_ids` that are no list, an earlier comparison's samples, what the last `up`
   and what builds wrote down, numbers of paused workers, Docker contexts, Ray's summary of nodes, routes, address pools;
 - an edited `docker/images.yaml` ended in a traceback, and says now what is wrong with it;
+- an archive of three bytes, a length beyond what a file can have, a header or a shard that is no name;
 - a record beside weights left its half-written self behind on a full disk.
+
+By faults in mid-flight:
+
+- `make down` gave up where a busy engine had killed a container and not heard of its end in time; it tries again now.
 """.splitlines()
 
 

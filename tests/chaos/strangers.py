@@ -43,7 +43,9 @@ class Strangers:
         self._before = self._look()
 
     def touched(self) -> list[str]:
-        """What isn't as it was; empty where all is."""
+        """What isn't as it was; empty where all is, or where nothing was put there."""
+        if not self._before:
+            return []
         now = self._look()
         changed = [what for what, was in self._before.items() if now.get(what) != was]
         return [f"somebody's {what}: {self._before[what]!r} before, {now.get(what)!r} now" for what in changed]

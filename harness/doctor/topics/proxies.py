@@ -61,7 +61,9 @@ def gather_proxies(environ: Mapping[str, str], docker_config: str) -> Proxies:
         injected = (json.loads(docker_config or "{}").get("proxies") or {}).get("default") or {}
     except (ValueError, AttributeError, RecursionError):
         injected = {}
-    injected = injected if isinstance(injected, dict) else {}
+    # Docker's own client takes nothing but text there.
+    named = injected.items() if isinstance(injected, dict) else ()
+    injected = {name: value for name, value in named if isinstance(value, str)}
     return Proxies({name: value for name, value in values.items() if value}, different, injected)
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import lzma
 import os
 import sys
 import tarfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -161,7 +163,17 @@ def _archive(path: Path) -> Iterator[Source]:
                     yield Source(name, cast("IO[bytes]", _Bounded(stream, left)))
                     if left[0] < 0:
                         return
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (
+        tarfile.TarError,
+        EOFError,
+        OSError,
+        ValueError,
+        TypeError,
+        LookupError,
+        zlib.error,
+        lzma.LZMAError,
+    ) as error:
+        # tarfile has errors of its own for most damage, and Python's for the rest.
         # What came before the damage has been given already.
         yield Source(path.name, io.BytesIO(), damage=f"{path.name} is damaged: {error}")
 

@@ -149,6 +149,8 @@ def _path(value: Any) -> str:
 
 def _header(pair: Any) -> tuple[str, str]:
     name, value = pair
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise Malformed("a header that is no text")
     plain = name.replace("-", "").isalnum() and name.isascii() and value.isascii() and value.isprintable()
     if not plain or (name not in KEPT_HEADERS and not name.startswith(KEPT_PREFIXES)):
         raise Malformed("a header that no recording has")
