@@ -40,8 +40,8 @@ def _chaos(runs: dict[str, Any]) -> list[str]:
     seeds = ", ".join(f"SEED={run['seed']} STEPS={run['first']}-{run['last']}" for run in runs["runs"])
     lines = [
         f"{len(steps)} steps ({seeds}), {sum(map(_in_flight, steps))} of them with the fault while the verb was",
-        f"at work; {sum(not step['faults'] for step in steps)} ended as they should. The `up` after the fault took",
-        f"{statistics.median(back):.0f} s in the median and {max(back):.0f} s at most.",
+        f"at work; {sum(not step['faults'] for step in steps)} ended as they should. The `up` after it took",
+        f"{statistics.median(back):.0f} s in the median and {max(back):.0f} s at most (load of the machine up to 480).",
         "",
         "| fault | steps | in flight | the verb ended well | it said what is wrong | it was ended | as it should be |",
         "|---|---|---|---|---|---|---|",
@@ -116,6 +116,7 @@ should be when all of this holds:
 - no result is half-written: every file of JSON, XML and HTML is whole, and none is left over from writing;
 - after `make down` there is no container, network or process of ours;
 - what belongs to somebody else is as it was.
+
 """.splitlines()
 
 _PARSERS = """Whatever is read may be broken: cut off, of another version, edited by hand, or made to harm. Right ones
@@ -135,6 +136,7 @@ By breaking inputs:
   and what builds wrote down, numbers of paused workers, Docker contexts, Ray's summary of nodes, routes, address pools;
 - an edited `docker/images.yaml` ended in a traceback, and says now what is wrong with it;
 - an archive of three bytes, a length beyond what a file can have, a header or a shard that is no name;
+- the gateway's settings with endless numbers or brackets, which the first runs of five minutes met;
 - a record beside weights left its half-written self behind on a full disk.
 
 By faults in mid-flight:

@@ -96,7 +96,7 @@ def read_key(path: Path) -> str:
 def _model_names(text: str) -> tuple[str, ...]:
     try:
         names = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"MODEL_NAMES={text!r} is not a JSON list of names.") from error
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"MODEL_NAMES={text!r} must be a JSON list of at least one name; the first is the alias.")
@@ -107,7 +107,7 @@ def _optional_integer(environment: Mapping[str, str], name: str, *, least: int) 
     text = environment.get(name, "").strip()
     if not text:
         return None
-    if not text.isdecimal() or int(text) < least:
+    if not text.isdecimal() or len(text) > 18 or int(text) < least:
         raise ConfigError(f"{name}={text!r} must be a whole number of at least {least}.")
     return int(text)
 

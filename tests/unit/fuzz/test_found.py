@@ -28,6 +28,8 @@ FOUND: list[tuple[str, bytes]] = [
     ("samples", b'{"n": ' + ENDLESS + b"}\n"),
     ("docker/images.lock", b"images: [" + ENDLESS + b"]"),
     ("docker/images.yaml", b"base: {image: [x]}"),
+    ("the gateway's settings", b"ENGINE=llamacpp\nMODEL_PATH=/m\nMODEL_NAMES=" + b"[" * 3000),
+    ("the gateway's settings", b'ENGINE=llamacpp\nMODEL_PATH=/m\nMODEL_NAMES=["m"]\nCONTEXT=' + ENDLESS),
     ("tar.gz archive", b"\x1f\x8b\x08"),
     ("index of a model's shards", b'{"weight_map": {"a": "' + b"9" * 400 + b'"}}'),
     ("index of a model's shards", b'{"weight_map": {"a": "../../etc/passwd"}}'),
