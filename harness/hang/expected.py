@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from harness.processes.record import ProcessRecord
 from harness.processes.sampling.model import ProcessEntry
+
+if TYPE_CHECKING:
+    from harness.processes.record import ProcessRecord
 
 _LOOPBACK = ("127.", "localhost", "::1", "[::1]")
 _SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8,

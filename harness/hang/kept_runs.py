@@ -1,4 +1,7 @@
-"""What `make run` kept about the processes of a dump: records of those that have ended, and the end of the output."""
+"""What `make run` kept about the processes of a dump: records of those that have ended, and the end of the output.
+
+What reads a record is loaded where there is one: it has pydantic check it, which takes longer than a verdict.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.errors import NoSuchRun
-from harness.processes.record import ProcessRecord
-from harness.processes.running import RUNNING, add_ended, read_run
 from harness.processes.sampling.model import ProcessEntry
 from harness.runs import shown
+
+if TYPE_CHECKING:
+    from harness.processes.record import ProcessRecord
 
 _MOST_RUNS, _OUTPUT_BYTES = 20, 256 * 1024
 
@@ -34,9 +39,14 @@ def runs_of(entries: Sequence[ProcessEntry], root: Path) -> list[KeptRun]:
     known = {(number, entry.start_ticks) for entry in entries for number in (entry.pid, entry.own_pid) if number}
     found = []
     try:
-        folders = sorted((path for path in root.glob("*-run*") if (path / RUNNING).exists()), reverse=True)
+        folders = sorted(root.glob("*-run*"), reverse=True)
     except OSError:
         return []
+    if not folders:
+        return []
+    from harness.processes.running import RUNNING, add_ended, read_run
+
+    folders = [folder for folder in folders if _is_file(folder / RUNNING)]
     for folder in folders[:_MOST_RUNS]:
         try:
             record = read_run(folder).record
@@ -48,6 +58,13 @@ def runs_of(entries: Sequence[ProcessEntry], root: Path) -> list[KeptRun]:
             logs = {name: _end_of(folder / name) for name in dict.fromkeys(names) if name}
             found.append(KeptRun(shown(folder), record.processes, {k: v for k, v in logs.items() if v}))
     return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _end_of(path: Path) -> bytes:

@@ -81,6 +81,13 @@ def test_a_request_says_only_what_is_asked() -> None:
     assert checked(SampleRequest, json.dumps(plain(request))) == request
 
 
-def test_the_sampler_starts_without_what_only_checks_strangers() -> None:
-    code = "import harness.processes.sampling.take, sys; sys.exit('pydantic' in sys.modules)"
+@pytest.mark.parametrize(
+    "modules",
+    [
+        "harness.processes.sampling.take",
+        "harness.cli.main, harness.cli.hang_dump, harness.hang.ways.here, harness.hang.collect, harness.hang.decide",
+    ],
+)
+def test_a_dump_starts_without_what_only_checks_strangers_or_prints(modules: str) -> None:
+    code = f"import {modules}, sys; sys.exit(bool({{'pydantic', 'rich'}} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
