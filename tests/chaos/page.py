@@ -37,7 +37,7 @@ def _chaos(runs: dict[str, Any]) -> list[str]:
     if not steps:
         return ["Not run yet.", ""]
     back = [step["back"] for step in steps if not step["faults"]]
-    seeds = ", ".join(f"SEED={run['seed']} STEPS={run['first']}-{run['last']}" for run in runs["runs"])
+    seeds = ", ".join(map(_steps, runs["runs"]))
     lines = [
         f"{len(steps)} steps ({seeds}), {sum(map(_in_flight, steps))} of them with the fault while the verb was",
         f"at work; {sum(not step['faults'] for step in steps)} ended as they should. The `up` after it took",
@@ -72,6 +72,12 @@ def _wrong(step: dict[str, Any]) -> str:
     again = f"`SEED={step['of_seed']} STEPS={step['number']}-{step['number']}`"
     load = f", load {step['load']:.0f}" if step["load"] else ""
     return f"- {again} ({step['verb']}, {step['fault']}{load}): " + "; ".join(map(_short, step["faults"]))
+
+
+def _steps(run: dict[str, Any]) -> str:
+    # A step whose fault never reached the verb is none.
+    without = f" without {', '.join(map(str, run['left_out']))}" if run.get("left_out") else ""
+    return f"SEED={run['seed']} STEPS={run['first']}-{run['last']}{without}"
 
 
 def _in_flight(step: dict[str, Any]) -> bool:
