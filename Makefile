@@ -23,7 +23,8 @@ override FOR_TESTS := STEPS SECONDS
 override typed := $(strip $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name))))
 override unknown := $(filter-out $(SETTINGS) $(FOR_TESTS),$(typed))
 ifneq ($(unknown),)
-$(error $(unknown): no setting of Drydock. Nothing was done. All settings: make settings)
+override near := $(shell python3 scripts/did_you_mean.py setting '$(subst ','"'"',$(unknown))' $(SETTINGS) 2>/dev/null)
+$(error $(unknown): no setting of Drydock$(or $(near),.) Nothing was done. All settings: make settings)
 endif
 export DRYDOCK_MAKE_VARS := $(typed)
 
@@ -165,6 +166,10 @@ chaos: venv docker ## Break things in the middle of verbs, seeded, and see that 
 
 fuzz: venv ## Break what parsers read, for so long (SECONDS=60 SEED=)
 	@PYTHONPATH=docker/gateway .venv/bin/python -m tests.unit.fuzz
+
+# Whatever is no verb.
+.DEFAULT:
+	@python3 scripts/did_you_mean.py verb '$(subst ','"'"',$@)' >&2; exit 2
 
 venv:
 	@scripts/bootstrap.sh

@@ -74,7 +74,7 @@ Rooms add their own classes here, under the branch whose exit code they share.
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 def without_descriptors(error: BaseException) -> str:
@@ -91,6 +91,15 @@ def without_descriptors(error: BaseException) -> str:
         several = getattr(inner, "exceptions", None)  # a group: one for each address that was tried
         inner = several[0] if several else inner.__cause__ or inner.__context__
     return ""
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """The likeliest of the known words for a mistyped one; "" where none is near."""
+    import difflib
+
+    parts = [name for name in known if len(word) > 2 and word in name.split("-")]
+    found = parts[:1] or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return found[0] if found else ""
 
 
 class DrydockError(Exception):

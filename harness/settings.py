@@ -16,6 +16,7 @@ Every verb reads them first, so what they are made of is light: a dataclass, and
 # ruff: noqa: RUF009  # ``field`` makes what dataclasses.field makes
 
 import dataclasses
+import json
 import math
 import os
 import types
@@ -27,9 +28,12 @@ from typing import Any, Literal, get_args, get_origin
 
 import click
 
-from harness.errors import BadSetting
+from harness.errors import BadSetting, nearest
 from harness.places import home as home
 from harness.places import in_container as in_container
+
+# How a command was typed that was handed on into a container: JSON of names and texts.
+TYPED = "DRYDOCK_TYPED"
 
 Engine = Literal["llamacpp", "vllm", "sglang", "external"]
 Origin = Literal["flag", "make", "environment", "drydock.env", "default"]
@@ -269,6 +273,7 @@ class Settings:
 
     given: frozenset[str] = frozenset()
     origins: Mapping[str, Origin] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    texts: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, own in settings_fields().items():
@@ -293,6 +298,17 @@ class Settings:
     def changed(self) -> dict[str, str]:
         """The fields that are not at their default, as text that may be printed."""
         return {name: self.shown(name) for name in settings_fields() if self.origin(name) != "default"}
+
+    def typed(self) -> dict[str, str]:
+        """What came from the person with this command, by field, as it was typed; no secrets.
+
+        What lies in ``drydock.env`` holds for the next command as well, and isn't among it.
+        """
+        return {
+            name: text
+            for name, text in self.texts.items()
+            if self.origin(name) not in ("default", "drydock.env") and not isinstance(getattr(self, name), Secret)
+        }
 
     def shown(self, name: str) -> str:
         """A value as text; secrets are starred."""
@@ -383,6 +399,12 @@ def environment_name(field: str) -> str:
     return settings_fields()[field].metadata["alias"] or field.upper()
 
 
+def for_delegated(settings: Settings) -> dict[str, str]:
+    """What tells a command that is run for this one, in a container, how this one was typed: for its environment."""
+    names = environment_names()
+    return {TYPED: json.dumps({names[field]: text for field, text in settings.typed().items()})}
+
+
 def environment_names() -> dict[str, str]:
     """Field name to environment name, for all fields."""
     return {field: environment_name(field) for field in settings_fields()}
@@ -413,12 +435,25 @@ def load_settings(flags: Mapping[str, Any] | None = None, *, environ: Mapping[st
         elif file_values.get(name):
             values[field], origins[field] = file_values[name], "drydock.env"
     try:
-        return Settings(**values, given=frozenset(values), origins=origins)
+        texts = _as_typed(values, environment)
+        return Settings(**values, given=frozenset(values), origins=origins, texts=texts)
     except BadValue as error:
         raise BadSetting(
             f"{environment_name(error.field)}={values.get(error.field)!s} (from {origins.get(error.field, 'default')}) "
             f"can't be used: {error.reason}"
         ) from None
+
+
+def _as_typed(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, str]:
+    """Values as text; where another command handed them on, only what was typed there, with the paths of there."""
+    texts = {
+        field: ("1" if value else "0") if isinstance(value, bool) else str(value) for field, value in values.items()
+    }
+    try:
+        there = json.loads(environment[TYPED])
+        return {field: str(there[name]) for field, name in environment_names().items() if name in there}
+    except (KeyError, ValueError, TypeError):
+        return texts
 
 
 def _read_env_file(path: Path) -> dict[str, str]:
@@ -441,7 +476,12 @@ def _read_env_file(path: Path) -> dict[str, str]:
         name, equals, value = stripped.partition("=")
         name = name.strip().removeprefix("export ").strip()
         if not equals or name not in known:
-            reason = f"{name} is no setting" if equals and name else "not NAME=value"
+            near = nearest(name.upper(), sorted(known)) if equals else ""
+            reason = (
+                f"{name} is no setting{f'; did you mean {near}=?' if near else ''}"
+                if equals and name
+                else "not NAME=value"
+            )
             raise BadSetting(f"{path.name}, line {number}: {reason}")
         value = value.strip()
         if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":

@@ -56,7 +56,7 @@ def agent(worker: Worker, why: str) -> None:
             raise DebuggerGone(
                 f"No debugger can be let into PID {pid}: {why}, and there is no gdb here.",
                 consequence="Before Python 3.14, gdb is what brings a debugger into a process that wasn't prepared.",
-                mend=f"apt-get install gdb && harness attach --pid {pid}",
+                mend=f"apt-get install gdb && make attach PID={pid}",
             )
         _wait_for(worker)
 
@@ -97,7 +97,7 @@ def _by_gdb(pid: int, script: Path) -> None:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise DebuggerGone(
             f"gdb could not bring a debugger into PID {pid}: {''.join(last)[:300]}",
-            mend=f"sudo harness attach --pid {pid}   # if it may not be traced by this user",
+            mend=f"sudo -E make attach PID={pid}   # if it may not be traced by this user",
         )
 
 
@@ -140,7 +140,7 @@ def _python_of(pid: int) -> tuple[int, int]:
         raise DebuggerGone(f"There is no process {pid} here.", mend="ps aux | grep python") from None
     except OSError as error:
         raise DebuggerGone(
-            f"PID {pid} may not be looked at: {error.strerror}.", mend=f"sudo harness attach --pid {pid}"
+            f"PID {pid} may not be looked at: {error.strerror}.", mend=f"sudo -E make attach PID={pid}"
         ) from None
     for text in (program, *maps.splitlines()):
         name = text.rsplit("/", 1)[-1].removeprefix("lib")

@@ -96,7 +96,7 @@ def read(folder: Path) -> Kept:
         report = CheckReport.model_validate_json((folder / "result.json").read_text("utf-8"))
     except (OSError, ValueError):
         raise NoSuchRun(
-            f"{folder} holds no result of a check", mend="harness runs   # those of checks end in -check"
+            f"{folder} holds no result of a check", mend="make runs   # those of checks end in -check"
         ) from None
     try:
         environment = json.loads((folder / "environment.json").read_text("utf-8"))

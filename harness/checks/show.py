@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,14 @@ PLAIN_EVERY = 5.0
 
 
 class Progress:
-    """Shows on a terminal what is being done now; each stage's lines take its place when it has ended."""
+    """Shows on a terminal what is being done now; each stage's lines take its place when it has ended.
 
-    def __init__(self) -> None:
+    Args:
+        as_typed: makes of a finding's command the one that this person types.
+    """
+
+    def __init__(self, as_typed: Callable[[str], str] = str) -> None:
+        self._as_typed = as_typed
         self._status: RichStatus | None = None
         self._title = ""
         self._told = 0.0
@@ -62,7 +67,7 @@ class Progress:
     def ends(self, result: StageResult) -> None:
         """A stage has ended."""
         self._stop()
-        stage(result)
+        stage(result, self._as_typed)
 
     def _stop(self) -> None:
         if self._status is not None:
@@ -70,12 +75,12 @@ class Progress:
             self._status = None
 
 
-def stage(result: StageResult) -> None:
+def stage(result: StageResult, as_typed: Callable[[str], str] = str) -> None:
     """Print one stage."""
     console.heading(f"Stage {result.stage}: {result.title}")
     for finding in result.findings:
         if finding.status != "skip":
-            show_finding(finding)
+            show_finding(finding, as_typed)
     # One reason leaves many things unasked; it is told once.
     for reason, titles in _skipped(result.findings).items():
         console.note(f"{reason}: {', '.join(titles)}")
@@ -111,7 +116,7 @@ def _skipped(findings: Sequence[Finding]) -> dict[str, list[str]]:
     return by_reason
 
 
-def show_finding(finding: Finding) -> None:
+def show_finding(finding: Finding, as_typed: Callable[[str], str] = str) -> None:
     """Print one finding: what was seen, where, what follows, what to do."""
     text = f"{finding.title}: {finding.detail}" if finding.detail else finding.title
     if finding.status == "pass":
@@ -128,7 +133,7 @@ def show_finding(finding: Finding) -> None:
     if finding.consequence:
         console.line(f"    {finding.consequence}")
     for line in finding.mend.splitlines():
-        console.mend(line)
+        console.mend(as_typed(line))
 
 
 def _stack(finding: Finding) -> Sequence[Place]:

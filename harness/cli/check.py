@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,20 @@ from harness.checks import against, run, show, show_against, train_config
 from harness.checks.lint.config import read_any
 from harness.checks.report import CheckReport
 from harness.checks.stage3_wanted import wanted
+from harness.cli.next_steps import as_typed_here, command_line, typed
 from harness.cli.options import json_option, setting_option
 from harness.errors import BadConfig, BadSetting, NoServerNamed
 from harness.openai_api.http import Endpoint
 from harness.runs import Redactor, RunFolder, index, shown
 from harness.runs.environment import of_this_process, secrets_of
-from harness.settings import Settings, environment_name, home, in_container, load_settings
+from harness.settings import Settings, in_container, load_settings
 
 _A_WEEK = 7 * 24 * 3600.0
+# What decides what is checked, and how; RECORD isn't among it, for it names a new folder.
+_REPEATED = (
+    "agent", "data", "model", "timeout", "server", "faults", "latency", "config", "global_bs", "group_size",
+    "rollout_dp_size", "in_flight", "reward", "areal_python", "verl_python", "openai_base_url", "replay", "run",
+)  # fmt: skip
 
 
 @click.command("check")
@@ -93,11 +100,14 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
     prepared = run.prepare(request)
     earlier = against.read(index.find(settings.runs_dir, settings.against)) if settings.against else None
     with RunFolder.create(settings.runs_dir, "check", _redactor(settings, endpoint)) as folder:
-        with show.Progress() as progress:
+        repeated = typed(settings, _REPEATED)
+        with show.Progress(lambda step: as_typed_here(step, repeated)) as progress:
             listener = run.Listener(progress.begins, progress.tells, progress.ends)
             report = run.check(request, prepared, folder, listener=listener, fingerprint=of_this_process)
     index.write_page(settings.runs_dir)
-    show.summary(report, folder.path, next_steps=_next_steps(report))
+    show.summary(
+        report, folder.path, next_steps=next_steps(report, settings, _further_flags(agent_args, api_key_file, here))
+    )
     if earlier is not None:
         comparison = against.compare(earlier, against.read(folder.path))
         folder.write_text("against.html", show_against.page(comparison))
@@ -181,24 +191,37 @@ def _redactor(settings: Settings, endpoint: Endpoint) -> Redactor:
     return Redactor([endpoint.api_key, token, *secrets_of(dict(os.environ))])
 
 
-def _next_steps(report: CheckReport) -> list[str]:
-    mended = "   # once what is marked ✗ is mended"
-    if report.ended_early:
-        return [_call(stage=1) + mended]
-    if report.stages and report.stages[-1].stage == 4:
-        return [_call(stage=4, seed=report.seed) + mended] if report.exit_code else []
-    if report.stages and report.stages[-1].stage == 3:
-        asked = {"stage": 3, "seed": report.seed} if report.exit_code else {"stage": 3, "config": "grpo.yaml"}
-        return [_call(**asked) + (mended if report.exit_code else "   # with the numbers of your training")]
-    if report.exit_code:
-        return [(_call(stage=2, seed=report.seed) if report.seed is not None else _call()) + mended]
-    if not any(stage.stage == 2 for stage in report.stages):
-        return [_call(stage=2) + "   # one run of the agent"]
-    return [_call(agent="path/to/my_agent.py:MyAgent", data="my.jsonl") + "   # your own"]
+def next_steps(report: CheckReport, settings: Settings, flags: str = "") -> list[str]:
+    """What to type next, about the same agent, server and load.
+
+    Args:
+        flags: further flags of the command that have no name for make.
+    """
+    repeated = typed(settings, _REPEATED)
+
+    def again(comment: str, **changed: object) -> str:
+        line = command_line("check", {**repeated, **changed}, by_make=False if flags else None)
+        return f"{line}{flags}   # {comment}"
+
+    last = max((stage.stage for stage in report.stages), default=1)
+    if report.ended_early or report.exit_code:
+        return [again("once what is marked ✗ is mended", stage=last, seed=report.seed)]
+    if last < 2:
+        return [again("one run of the agent", stage=2)]
+    if settings.replay is not None:
+        return []
+    if last == 3 and not {"config", "global_bs", "group_size"} & set(repeated):
+        return [again("with the numbers of your training", stage=3, config="grpo.yaml")]
+    if last == 3:
+        return [again("in the rollout of AReaL or verl", stage=4, config=repeated.get("config", "grpo.yaml"))]
+    if last == 2 and settings.origin("agent") == "default":
+        return [again("your own", agent="path/to/my_agent.py:MyAgent", data="my.jsonl")]
+    if last == 2:
+        return [again("many runs at once", stage=3)]
+    return []
 
 
-def _call(**settings: object) -> str:
-    """The command that checks again, as it is typed here: through make in a clone and its stack, plainly elsewhere."""
-    if in_container() or (home() / "Makefile").is_file():
-        return " ".join(["make check", *(f"{environment_name(name)}={value}" for name, value in settings.items())])
-    return " ".join(["harness check", *(f"--{name} {value}" for name, value in settings.items())])
+def _further_flags(agent_args: str | None, api_key_file: Path | None, here: bool) -> str:
+    flags = f" --agent-args {shlex.quote(agent_args)}" if agent_args else ""
+    flags += f" --api-key-file {shlex.quote(str(api_key_file))}" if api_key_file else ""
+    return flags + " --here" * here

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from harness import console
-from harness.cli.options import as_typed_here, json_option
+from harness.cli.next_steps import as_typed_here
+from harness.cli.options import json_option
 from harness.errors import DrydockError
 from harness.hang.decide import diagnose
 from harness.hang.page import NAME, build

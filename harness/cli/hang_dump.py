@@ -11,13 +11,15 @@ import click
 
 from harness import console
 from harness.cli.delegated import runs_in_dev
-from harness.cli.options import as_typed_here, json_option, setting_option
+from harness.cli.next_steps import not_pid
+from harness.cli.options import json_option, setting_option
 from harness.cli.ways import ways_in
 from harness.errors import BadSetting, DrydockError, NothingToSample, SamplingDenied
 from harness.hang.ask import ask
 from harness.hang.ways import Way
 from harness.hang.ways.here import Here
-from harness.processes.sampling.model import SampleRequest
+from harness.processes.sampling.dumper import DENIED
+from harness.processes.sampling.model import ProcessEntry, SampleRequest
 from harness.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     3: sampling is denied.
     """
     settings = load_settings(flags)
+    not_pid(settings)
     if settings.json_output:
         console.to_stderr()
     request = _request(settings, everything)
@@ -66,12 +69,15 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     collected = assemble(answers, unreachable, request, settings.runs_dir)
     _refuse_empty(collected, settings)
 
+    from harness.cli.hang_steps import fitting
+    from harness.hang import seen_here
     from harness.hang.decide import diagnose
     from harness.hang.show import show
     from harness.printable import printable_all
 
+    seen_here.mark(collected.manifest.processes, collected.dump.processes)
     verdict = diagnose(collected.dump)
-    verdict.next = [as_typed_here(step) for step in verdict.next]
+    verdict.next = fitting(verdict.next, settings, collected.manifest.processes, everything=everything)
     # The verdict counts for more than its file: it comes first, and also where the file can't be written.
     if not settings.json_output:
         show(verdict, in_full)
@@ -94,7 +100,7 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
         problem = error
     if settings.json_output:
         console.emit_json({**answer, "folder": None if folder is None else str(folder)})
-    _say_what(collected)
+    _say_what(collected, settings)
     if folder is not None:
         console.note(f"stacks and verdict: {shown(folder)}; as a page: {shown(folder)}/{NAME}")
     if problem is not None:
@@ -159,12 +165,41 @@ def _refuse_empty(collected: Collected, settings: Settings) -> None:
     if not any(not entry.missing for entry in entries):
         asked = f"PIDS={settings.pids}" if settings.pids else f"MATCH={settings.match}" if settings.match else ""
         raise NothingToSample.of(asked, collected.left_out, collected.manifest.unreachable)
-    if not collected.dumps_of_stacks and collected.manifest.notes:
-        what = f"{len(entries)} processes are there, and none of them could be sampled"
-        raise SamplingDenied(what, consequence=entries[0].error, mend="\n".join(collected.manifest.notes))
+    denied = denied_of(entries)
+    if denied and not collected.dumps_of_stacks:
+        what = f"{len(denied)} processes are there, and none of them could be sampled"
+        reasons = "\n  ".join(collected.manifest.notes)
+        raise SamplingDenied(what, consequence=reasons or denied[0].error, mend=as_root(settings))
 
 
-def _say_what(collected: Collected) -> None:
+def denied_of(entries: Sequence[ProcessEntry]) -> list[ProcessEntry]:
+    """Those that live and may not be read by whoever looked."""
+    return [
+        entry
+        for entry in entries
+        if not entry.missing
+        and entry.samples
+        and not any(sample.file for sample in entry.samples)
+        and any(sample.error == DENIED for sample in entry.samples)
+    ]
+
+
+def as_root(settings: Settings) -> str:
+    """The same dump by whoever may read them."""
+    from harness.cli.hang_steps import TARGETS
+    from harness.cli.next_steps import command_line, typed
+
+    again = command_line("hang-dump", typed(settings, TARGETS))
+    return f"sudo -E {again}" if os.geteuid() else again
+
+
+def _say_what(collected: Collected, settings: Settings) -> None:
+    denied = denied_of(collected.manifest.processes)
+    if denied:
+        console.warn(
+            f"{len(denied)} of {len(collected.manifest.processes)} processes couldn't be read: denied to this user",
+            as_root(settings),
+        )
     if collected.left_out:
         from harness.printable import printable
 

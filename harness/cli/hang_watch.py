@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from harness import console
-from harness.cli.options import as_typed_here, setting_option
+from harness.cli.next_steps import as_typed_here, not_pid, typed
+from harness.cli.options import setting_option
 from harness.errors import BadSetting, NothingToSample
 from harness.hang.page.write import now
 from harness.hang.show import show
@@ -41,6 +42,7 @@ def command(ctx: click.Context, /, once: bool, any_standstill: bool, **flags: An
     has ended, or Ctrl-C; 1: with --once, something hangs; 2: there is nobody to watch.
     """
     settings = load_settings(flags)
+    not_pid(settings)
     after = seconds_of(settings.after)
     try:
         pids = [int(part) for part in settings.pids.replace(",", " ").split()]
@@ -52,11 +54,12 @@ def command(ctx: click.Context, /, once: bool, any_standstill: bool, **flags: An
         asked = f"PIDS={settings.pids}" if pids else f"MATCH={settings.match}" if settings.match else ""
         raise NothingToSample.of(asked, found.left_out, {})
     over, seen = threading.Event(), []
+    repeated = typed(settings, ("pids", "match"))
 
     def told(hang: Hang) -> None:
         console.line()
         console.bad(f"{now()}  {hang.told()['text']}")
-        hang.verdict.next = [as_typed_here(step) for step in hang.verdict.next]
+        hang.verdict.next = [as_typed_here(step, repeated) for step in hang.verdict.next]
         show(hang.verdict)
         if page_of(hang):
             console.note(f"as a page: {page_of(hang)}")

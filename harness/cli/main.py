@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from harness import __version__, console
-from harness.errors import BadSetting, DrydockError, Interrupted, NoSpace, UsageError
+from harness.errors import BadSetting, DrydockError, Interrupted, NoSpace, UsageError, nearest
 from harness.settings import home, load_settings
 
 # Verb to its module in this folder and its line in the help, in the order in which people meet them.
@@ -74,6 +74,18 @@ class Verbs(click.Group):
         module = importlib.import_module(f"harness.cli.{name}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As ever; who mistypes a verb is told which one it may be."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = nearest(args[0], [*VERBS])
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message.rstrip('.')}. Did you mean `{near}`?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Verbs"):

@@ -230,7 +230,7 @@ def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
         wanted = [entry["run"] for entry in _texts()["tell_apart"] if set(entry["pair"]) == pair] + wanted
         for other in verdict.candidates[1:]:
             wanted += _texts()["causes"][other]["next"]
-    pid = str(subject.pid) if subject is not None and subject.pid else "PID" if not who or subject is not None else ""
+    pid = _pid_for(subject, who)
     values = {
         "who": names([who]) if who else "the laggard",
         "pid": pid,
@@ -240,6 +240,15 @@ def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
         wanted = [step for step in wanted if "TASKS=1" not in step]  # that was done
     filled = [step.format(**values) for step in wanted if not ("{pid}" in step and not pid)]
     return list(dict.fromkeys(filled))[:6]
+
+
+def _pid_for(subject: Process | None, who: str) -> str:
+    """The number under which whoever reads this sees the process; "" where there is none."""
+    if subject is None:
+        return "" if who else "PID"
+    if subject.here is not None:
+        return str(subject.here or "")
+    return str(subject.pid or "PID")
 
 
 def _group_row(group: Group, coarse: int) -> GroupRow:

@@ -106,6 +106,7 @@ class Process:
         owner: for a child, the id of the process it belongs to.
         listens: has a listening socket.
         backends: of the process groups of torch.distributed that it belongs to.
+        here: its number where the dump was asked for; None: the same as ``pid``; 0: it can't be seen from there.
         missing: expected, but not found.
         exit_code: for a process that has ended; minus the signal's number as Python's subprocess has it.
         error: why it couldn't be sampled.
@@ -120,6 +121,7 @@ class Process:
     world_size: int | None = None
     owner: str = ""
     pid: int = 0
+    here: int | None = None
     ppid: int = 0
     host: str = ""
     container: str = ""

@@ -77,7 +77,7 @@ def find(root: Path, name: str) -> Path:
             return candidate.resolve()
     some = [row.name for row in rows(root)[:4] if row.outcome != "unfinished"]
     known = f"Among the runs in {root}: {', '.join(some)}." if some else f"There is no finished run in {root}."
-    raise NoSuchRun(f"{name} is no finished run", consequence=known, mend="harness runs   # lists all of them")
+    raise NoSuchRun(f"{name} is no finished run", consequence=known, mend="make runs   # lists all of them")
 
 
 def _row(run: Listed) -> Row:

@@ -11,7 +11,7 @@ from typing import Any
 from harness import docker_engine
 from harness.docker_engine import Container
 from harness.errors import BadSetting, ComposeFailed, DockerMissing, DockerUnreachable, StackDown
-from harness.settings import Settings, environment_name
+from harness.settings import Settings, environment_name, for_delegated
 from harness.stack import beside, watched
 from harness.stack.dev import WITH_ENV, dev_container, execute, kill_all
 from harness.stack.paths import into_container
@@ -51,7 +51,7 @@ def delegate_check(settings: Settings, agent_args: str | None, *, framework: str
             environment_name(field): _inside(settings, field)
             for field in _PASSED_ON
             if settings.origin(field) != "default"
-        }
+        } | for_delegated(settings)
         arguments = ["harness", "check"] + (["--agent-args", agent_args] if agent_args else [])
         dev = dev_container(client, settings)
         if framework is None or beside.has(client, dev, framework):
@@ -88,7 +88,7 @@ def delegate(settings: Settings, verb: str, passed_on: Sequence[str], flags: Seq
         environment_name(field): into_container(settings, settings.shown(field))
         for field in passed_on
         if settings.origin(field) != "default"
-    }
+    } | for_delegated(settings)
     return execute(docker_engine.connect(), settings, ["harness", verb, *flags], environment=environment)
 
 
@@ -119,6 +119,6 @@ def _inside(settings: Settings, field: str) -> str:
         raise BadSetting(
             f"{environment_name(field)}={value} is neither below the workspace nor below {settings.runs_dir}",
             consequence="The check runs in the dev container, which sees these two folders only.",
-            mend=f"make check {environment_name(field)}=runs/NAME   # or run it here: harness check --here",
+            mend=f"make check {environment_name(field)}=runs/NAME   # or run it here: .venv/bin/harness check --here",
         )
     return value

@@ -140,3 +140,28 @@ def test_a_verb_that_fails_keeps_the_next_from_running(clone: Path) -> None:
     done = call_make(clone, "up", "check")
     assert done.returncode == 2
     assert done.stdout == "up\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("check AGNET=x", "AGENT="),
+        ("hang-dump CONTAINER=x", "CONTAINERS="),
+        ("hang-dump match=x", "MATCH="),
+        ("watch", "make hang-watch"),
+        ("chekc", "make check"),
+    ],
+)
+def test_what_is_mistyped_is_refused_with_what_may_have_been_meant(clone: Path, typed: str, meant: str) -> None:
+    shutil.copy(CLONE / "scripts/did_you_mean.py", clone / "scripts")
+    done = call_make(clone, *typed.split())
+    assert done.returncode == 2
+    assert f"Did you mean {meant}" in done.stderr.replace("`", "")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("typed", ["a'b;touch pwned", "$(shell touch pwned)", "`touch pwned`", "X';touch pwned;'=1"])
+def test_a_name_that_is_mistyped_is_not_executed(clone: Path, typed: str) -> None:
+    shutil.copy(CLONE / "scripts/did_you_mean.py", clone / "scripts")
+    assert call_make(clone, typed).returncode == 2
+    assert not list(clone.rglob("pwned"))

@@ -40,7 +40,7 @@ def read(path: str) -> Dump:
         raise UsageError(
             f"`{path}` holds no stack of any process.",
             consequence=f"There is nothing to diagnose: {found}.",
-            mend="harness diagnose FOLDER|ARCHIVE|FILE   # text or JSON of py-spy, faulthandler, pystack, gdb, ray",
+            mend="make diagnose DUMP=FOLDER|ARCHIVE|FILE   # text or JSON of py-spy, faulthandler, pystack, gdb, ray",
         )
     return dump
 

@@ -68,7 +68,7 @@ def sources(path: str) -> Iterator[Source]:
             raise UsageError(
                 f"There is no `{path}`.",
                 consequence="There is nothing to diagnose.",
-                mend="harness diagnose FOLDER|ARCHIVE|FILE   # or - for standard input",
+                mend="make diagnose DUMP=FOLDER|ARCHIVE|FILE   # or - for standard input",
             )
     except PermissionError as error:
         raise UsageError(

@@ -26,6 +26,7 @@ _REASONS = (
     ("Failed to find python version", NOT_PYTHON),
     ("Failed to find a python interpreter", "no interpreter is ready in it: it is starting, ending, or not Python"),
     ("Permission denied", DENIED),
+    ("Permission Denied", DENIED),
     ("Operation not permitted", DENIED),
     ("Failed to suspend process", "it can't be suspended: it is stopped, or a debugger holds it"),
 )

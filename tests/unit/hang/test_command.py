@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from harness import console
-from harness.cli import main
+from harness.cli import hang_dump, main
+from harness.errors import SamplingDenied
+from harness.hang.collect import assemble
 from harness.hang.decide import diagnose
 from harness.hang.show import show
+from harness.processes.sampling import dumper
+from harness.processes.sampling.model import NodeAnswer, ProcessEntry, SampleEntry, SampleRequest
+from harness.settings import load_settings
 from tests.support.hang_cases import ROOT
 from tests.unit.hang.build import collective, dump, process, pyspy, pyspy_text, thread
 
@@ -92,3 +97,43 @@ def test_a_hundred_thousand_ranks_fit_on_a_screen(capsys: pytest.CaptureFixture[
     text = capsys.readouterr().out
     assert "ranks 0-77776,77778-99999" in text
     assert len(text.splitlines()) < 60
+
+
+# py-spy 0.4's own words, as nobody gets them for a process of root's.
+_DENIED_BY_PY_SPY = (
+    b"Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'\n"
+)
+
+
+def _entry(pid: int, error: str, file: str | None = None) -> ProcessEntry:
+    return ProcessEntry(pid=pid, host="h", command="python train.py", samples=[SampleEntry(error=error, file=file)])
+
+
+def test_py_spys_words_for_a_denied_process_are_known() -> None:
+    assert dumper._outcome("py-spy", 1, b"", _DENIED_BY_PY_SPY).error == dumper.DENIED
+
+
+def test_nobody_who_may_be_read_is_a_denial_and_not_an_unknown_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 65534)
+    monkeypatch.setattr("harness.cli.next_steps.through_make", lambda: True)
+    answer = NodeAnswer(host="h", processes=[_entry(7, dumper.DENIED)])
+    collected = assemble([answer], {}, SampleRequest())
+    settings = load_settings(environ={"PIDS": "7", "DRYDOCK_MAKE_VARS": "PIDS"})
+    with pytest.raises(SamplingDenied) as raised:
+        hang_dump._refuse_empty(collected, settings)
+    assert raised.value.exit_code == 3
+    assert raised.value.mend == "sudo -E make hang-dump PIDS=7"
+
+
+def test_some_who_may_not_be_read_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 65534)
+    stack = pyspy_text(pyspy("f a.py:1")).encode()
+    answer = NodeAnswer(
+        host="h", processes=[_entry(7, dumper.DENIED), _entry(8, "", "8.json")], dumps={"8.json": stack}
+    )
+    collected = assemble([answer], {}, SampleRequest())
+    hang_dump._refuse_empty(collected, load_settings(environ={}))
+    hang_dump._say_what(collected, load_settings(environ={}))
+    assert "1 of 2 processes couldn't be read" in capsys.readouterr().out

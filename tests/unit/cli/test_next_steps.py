@@ -1,0 +1,167 @@
+"""What is printed to be run next repeats what was typed, and offers nothing that was done or can't work here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.checks.findings import Finding, StageResult
+from harness.checks.report import CheckReport, build
+from harness.cli import hang_steps, main, next_steps
+from harness.cli.check import next_steps as after_check
+from harness.cli.hang_steps import fitting
+from harness.cli.next_steps import as_typed_here, command_line, typed
+from harness.errors import BadSetting
+from harness.processes.sampling.facts import host
+from harness.processes.sampling.model import ProcessEntry
+from harness.settings import TYPED, Settings, for_delegated, load_settings
+
+HERE = ProcessEntry(pid=7, host=host(), python="3.11", command="python train.py")
+
+
+@pytest.fixture(autouse=True)
+def _clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(next_steps, "through_make", lambda: True)
+    monkeypatch.setattr(hang_steps, "through_make", lambda: True)
+    monkeypatch.setattr(next_steps, "in_container", lambda: False)
+
+
+def settings_of(**typed_: str) -> Settings:
+    """Settings as they are when this was typed after make."""
+    return load_settings(environ={**typed_, "DRYDOCK_MAKE_VARS": " ".join(typed_)})
+
+
+def test_a_dump_of_some_leads_to_a_dump_of_the_same() -> None:
+    settings = settings_of(PIDS="41,42", MATCH="train.py --lr $x", GAP="3")
+    steps = ["make hang-dump LOCALS=1   # the loop's variables on rank0", "read the log"]
+    assert fitting(steps, settings, [HERE]) == [
+        "make hang-dump PIDS=41,42 MATCH='train.py --lr $x' LOCALS=1   # the loop's variables on rank0",
+        "read the log",
+    ]
+
+
+@pytest.mark.parametrize("name", ["CONTAINERS", "VIA", "HOSTS", "RAY_ADDRESS", "REMOTE"])
+def test_every_way_to_say_who_is_meant_is_repeated(name: str) -> None:
+    [step] = fitting(["make hang-dump NATIVE=1   # why"], settings_of(**{name: "abc"}), [HERE])
+    assert step == f"make hang-dump {name}=abc NATIVE=1   # why"
+
+
+@pytest.mark.parametrize(
+    ("typed_", "step"),
+    [
+        ({"LOCALS": "1"}, "make hang-dump LOCALS=1   # x"),
+        ({"LOCALS": "1", "NATIVE": "1"}, "make hang-dump NATIVE=1   # x"),
+        ({"NATIVE": "1"}, "make hang-dump NATIVE=1   # x"),
+        ({"TASKS": "1"}, "make hang-dump TASKS=1   # x"),
+        ({"GAP": "10"}, "make hang-dump GAP=10   # x"),
+        ({"GAP": "30"}, "make hang-dump GAP=10   # x"),
+    ],
+)
+def test_what_was_done_is_not_offered_again(typed_: dict[str, str], step: str) -> None:
+    assert fitting([step], settings_of(**typed_), [HERE], tasks_work=lambda _: True) == []
+    assert fitting([step], settings_of(), [HERE], tasks_work=lambda _: True) == [step]
+
+
+def test_a_plain_dump_is_not_what_comes_after_a_dump() -> None:
+    assert fitting(["make hang-dump   # every process twice"], settings_of(PIDS="7"), [HERE]) == []
+
+
+def test_await_chains_are_offered_only_where_they_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = "make hang-dump TASKS=1   # x"
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    assert fitting([step], settings_of(), [HERE]) == []
+    assert fitting([step], settings_of(), [HERE.model_copy(update={"python": "3.14"})]) == [step]
+    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/gdb")
+    monkeypatch.setattr(hang_steps, "why_not", lambda _: "")
+    assert fitting([step], settings_of(), [HERE]) == [step]
+    assert fitting([step], settings_of(), [HERE.model_copy(update={"container": "dev-1"})]) == []
+    monkeypatch.setattr(hang_steps, "why_not", lambda _: "gdb 13.1 can't on this processor")
+    assert fitting([step], settings_of(), [HERE]) == []
+
+
+def test_a_dump_of_everything_leads_to_one_of_everything() -> None:
+    steps = fitting(["make hang-dump LOCALS=1"], settings_of(), [HERE], everything=True)
+    assert steps == ["make hang-dump MATCH=. LOCALS=1"]
+
+
+def test_what_lies_in_the_file_or_is_secret_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "drydock.env").write_text("MATCH=from_file\n")
+    monkeypatch.setattr("harness.settings.home", lambda: tmp_path)
+    settings = settings_of(AGENT="a.py:A", OPENAI_API_KEY="sk-abc")
+    assert typed(settings, ("agent", "match", "openai_api_key")) == {"agent": "a.py:A"}
+
+
+def test_without_make_there_are_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(next_steps, "through_make", lambda: False)
+    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/harness")
+    assert as_typed_here("make hang-dump GAP=9 LOCALS=1   # x", {"match": "a b"}) == (
+        "harness hang-dump --match 'a b' --gap 9 --locals   # x"
+    )
+
+
+def test_a_command_that_was_handed_on_into_a_container_repeats_what_was_typed_outside() -> None:
+    settings = settings_of(AGENT="mine.py:A", CONFIG="/home/me/grpo.yaml")
+    inside = load_settings(
+        environ={**for_delegated(settings), "AGENT": "mine.py:A", "CONFIG": "/workspace/grpo.yaml", "SEED": "1"}
+    )
+    assert json.loads(for_delegated(settings)[TYPED]) == {"AGENT": "mine.py:A", "CONFIG": "/home/me/grpo.yaml"}
+    assert typed(inside, ("agent", "config", "seed")) == {"agent": "mine.py:A", "config": "/home/me/grpo.yaml"}
+
+
+def report(*stages: int, failed: bool = False) -> CheckReport:
+    """A report on these stages, of which each failed or didn't."""
+    finding = Finding(id="x.y", title="x", status="fail" if failed else "pass")
+    return build([StageResult(stage=number, title="t", findings=(finding,)) for number in stages], seed=5)
+
+
+LOAD = {"AGENT": "mine.py:A", "SERVER": "simulated", "GLOBAL_BS": "4", "GROUP_SIZE": "2"}
+
+
+@pytest.mark.parametrize("code", [True, False])
+@pytest.mark.parametrize("stages", [(1,), (1, 2), (3,)])
+def test_a_check_leads_to_a_check_of_the_same(stages: tuple[int, ...], code: bool) -> None:
+    [step] = after_check(report(*stages, failed=code), settings_of(**LOAD))
+    for name, value in LOAD.items():
+        assert f" {name}={value}" in step
+
+
+def test_a_green_check_of_ones_own_agent_leads_to_the_next_stage() -> None:
+    [step] = after_check(report(1, 2), settings_of(AGENT="mine.py:A"))
+    assert step.startswith("make check AGENT=mine.py:A STAGE=3 ")
+    [step] = after_check(report(3), settings_of(AGENT="mine.py:A", CONFIG="grpo.yaml"))
+    assert step.startswith("make check AGENT=mine.py:A CONFIG=grpo.yaml STAGE=4 ")
+    [step] = after_check(report(1, 2), settings_of())
+    assert "my_agent.py" in step
+
+
+def test_what_make_has_no_name_for_is_repeated_as_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/harness")
+    [step] = after_check(report(1, 2), settings_of(AGENT="mine.py:A"), " --here")
+    assert step == "harness check --agent mine.py:A --stage 3 --here   # many runs at once"
+
+
+def test_a_command_line_quotes_for_a_shell() -> None:
+    assert command_line("run", {"cmd": "echo $5 'x'"}) == "make run CMD='echo $5 '\"'\"'x'\"'\"''"
+
+
+@pytest.mark.parametrize("verb", ["hang-dump", "hang-watch"])
+def test_a_pid_that_another_verb_takes_is_refused(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PID", "123")
+    monkeypatch.setenv("DRYDOCK_MAKE_VARS", "PID")
+    assert main.run([verb]) == 2
+    assert "did you mean PIDS=123?" in capsys.readouterr().err
+
+
+def test_a_mistyped_verb_or_line_of_the_file_is_told_what_it_may_have_been(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["watch"]) == 2
+    assert "Did you mean `hang-watch`?" in capsys.readouterr().err
+    (tmp_path / "drydock.env").write_text("MODLE=x\n")
+    monkeypatch.setattr("harness.settings.home", lambda: tmp_path)
+    with pytest.raises(BadSetting, match="did you mean MODEL="):
+        load_settings(environ={})
