@@ -94,6 +94,7 @@ class Settings:
     Attributes:
         given: the fields that somebody set, and those that were changed since.
         origins: where these come from, as far as it is known.
+        texts: how they were typed, for commands that repeat them.
 
     Raises:
         BadValue: a field's value can't be read, or is out of its limits.

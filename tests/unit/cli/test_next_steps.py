@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -72,11 +73,11 @@ def test_await_chains_are_offered_only_where_they_can_be_had(monkeypatch: pytest
     step = "make hang-dump TASKS=1   # x"
     monkeypatch.setattr("shutil.which", lambda _: None)
     assert fitting([step], settings_of(), [HERE]) == []
-    assert fitting([step], settings_of(), [HERE.model_copy(update={"python": "3.14"})]) == [step]
+    assert fitting([step], settings_of(), [dataclasses.replace(HERE, python="3.14")]) == [step]
     monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/gdb")
     monkeypatch.setattr(hang_steps, "why_not", lambda _: "")
     assert fitting([step], settings_of(), [HERE]) == [step]
-    assert fitting([step], settings_of(), [HERE.model_copy(update={"container": "dev-1"})]) == []
+    assert fitting([step], settings_of(), [dataclasses.replace(HERE, container="dev-1")]) == []
     monkeypatch.setattr(hang_steps, "why_not", lambda _: "gdb 13.1 can't on this processor")
     assert fitting([step], settings_of(), [HERE]) == []
 
