@@ -41,11 +41,12 @@ class Accuracy:
         """One sentence."""
         if not self.samples:
             return f"rewards: {self.function} gave none on both sides"
-        chance = {None: "", True: ", which chance alone makes", False: ", which is more than chance makes"}
+        words = {None: "", True: ", which chance alone makes", False: ", which is more than chance makes"}
+        chance = words[self.by_chance] if self.difference else ""
         error = f" ± {self.error:.3f}" if math.isfinite(self.error) else ""
         return (
             f"rewards ({self.function}): engine {self.engine:.3f}, the trainer's model {self.reference:.3f}; "
-            f"{self.samples} prompts, difference {self.difference:+.3f}{error}{chance[self.by_chance]}"
+            f"{self.samples} prompts, difference {self.difference:+.3f}{error}{chance}"
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def test_another_chat_template_is_named(qwen: Served, tmp_path: Path) -> None:
     other = copied(qwen.weights, tmp_path)
     file = other / "chat_template.jinja"
     template = file.read_text()
-    file.write_text(template.replace("assistant\\n", "helper\\n"))
+    file.write_text(template.replace("<|im_start|>assistant", "<|im_start|>helper"))
     assert file.read_text() != template
     assert reasons(compare(qwen.url, qwen.python, other, tmp_path)) == [("template", "certain")]
 
