@@ -85,6 +85,9 @@ def job(cluster: Cluster, tmp_path: Path) -> Iterator[dict[str, str]]:
         "SLURM_CPUS_ON_NODE": "1",
         "OPENAI_BASE_URL": "http://10.0.0.9:8080/v1",
     }
+    # What a test that was broken off leaves would hold the machines' networks.
+    if left := docker("ps", "-aq", "--filter", f"label=dev.drydock.test-job={cluster.head.project}").split():
+        docker("rm", "--force", *left)
     for path in Path("/dev/shm").glob(f"{cluster.head.project}-*"):
         shutil.rmtree(path)
 
