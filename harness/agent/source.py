@@ -58,6 +58,12 @@ class AgentSource:
     class_line: int | None = None
     run: RunMethod | None = None
 
+    @property
+    def by_module(self) -> bool:
+        """Whether it was named by its module, as a training names it, and not by a file."""
+        name = self.given.strip().rpartition(":")[0] or self.given
+        return "/" not in name and not name.endswith(".py")
+
 
 def locate(given: str, *, folders: Sequence[Path], agent_help: str = "AGENT=") -> AgentSource:
     """Find an agent's file and class.

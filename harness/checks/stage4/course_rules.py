@@ -158,17 +158,11 @@ def importable(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
         id=_of(rolled).id("importable"),
         title="agent found by name",
         # Whoever names a module means it so; whoever names a file may start training somewhere else than the check.
-        status="fail" if by_module(agent) else "warn",
+        status="fail" if agent.by_module else "warn",
         detail=f"{_of(rolled).worker} doesn't find the module {found[0]['module']}; it was loaded from its file here",
         consequence=_of(rolled).not_found,
         mend=f"start training in {folder}, or put that on PYTHONPATH{_of(rolled).python_path}",
     )
-
-
-def by_module(agent: AgentSource) -> bool:
-    """Whether the agent was named as training names it, by a module and not by a file."""
-    name = agent.given.strip().rpartition(":")[0] or agent.given
-    return "/" not in name and not name.endswith(".py")
 
 
 def failures(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:
@@ -267,6 +261,8 @@ def _why(rolled: Rolled) -> tuple[str, str]:
         status, detail, _, mend = judge_reward(Reward.from_dict(note["reward"]), set())
         if status == "fail" and not note["reward"]["is_dict"]:
             return detail, mend
+    if server := _server(rolled):
+        return server, "make logs S=inference"
     raised = next((note for note in rolled.notes if note["event"] in ("raised", "made")), None)
     if raised is not None:
         return f"the agent raised {raised['error']}: {raised['text'][:160]}", ""
@@ -282,6 +278,17 @@ def _why(rolled: Rolled) -> tuple[str, str]:
     if rolled.exit_status:
         return f"{_of(rolled).name}'s program ended with {rolled.exit_status}", ""
     return "no worker says why", "make check STAGE=2   # one run alone"
+
+
+def _server(rolled: Rolled) -> str:
+    """That the inference server failed, by the calls that went there; a framework's log may keep that to itself."""
+    failed = [call for call in rolled.engine if not call.ok and not call.abandoned]
+    if not failed:
+        return ""
+    last = failed[-1]
+    what = "went away" if last.failure else f"answered {last.status}"
+    more = f": {last.failure}" if last.failure else ""
+    return f"the inference server {what}: {len(failed)} of {len(rolled.engine)} calls to it failed{more}"
 
 
 def _first(found: list[Reason], phase: str) -> Reason | None:

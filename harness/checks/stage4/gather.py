@@ -170,7 +170,7 @@ def _job(setup: Setup, folder: Path, port: int) -> Path:
 def names_of(agent: AgentSource, cwd: Path) -> list[str]:
     """Names under which a training that starts here could import an agent's module."""
     names = [agent.module]
-    if agent.path is not None and agent.path.is_relative_to(cwd):
+    if not agent.by_module and agent.path is not None and agent.path.is_relative_to(cwd):
         parts = agent.path.relative_to(cwd).with_suffix("").parts
         if all(part.isidentifier() for part in parts):
             names.append(".".join(parts))

@@ -159,6 +159,16 @@ def test_the_wait_of_the_staleness_trap_has_a_name() -> None:
     assert "areal.batch" not in found
 
 
+def test_a_server_that_fails_is_told_from_the_calls_to_it() -> None:
+    dead = call("/v1/completions", status=502, failure="the server can't be reached", reply=None)
+    told: dict[str, Any] = {"trajectories": [], "notes": [raised("InternalServerError", "Error code: 500")]}
+    found = judged(rolled(**told, engine=[engine_call(), dead]))["areal.batch"]
+    assert "the inference server went away: 1 of 2 calls to it failed" in found.detail
+    busy = call("/v1/completions", status=500, reply=None)
+    assert "the inference server answered 500" in judged(rolled(**told, engine=[busy]))["areal.batch"].detail
+    assert "the agent raised" in judged(rolled(**told))["areal.batch"].detail
+
+
 def test_a_standstill_has_the_reason_that_stands_in_a_log() -> None:
     progress = {"enqueued": 0, "running": 2, "accepted": 0, "rejected": 0, "capacity": 6}
     phases = ("start", "import", "config", "workers", "proxy", "rollout")

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.agent.source import AgentSource
 from harness.checks.stage4 import support
+from harness.checks.stage4.gather import names_of
 from harness.checks.stage4.stage import scheduler_line
 from harness.checks.stage4.wanted import MODEL_FOLDER, MOST_PROMPTS, Wanted, backend, wanted
 from harness.errors import BadConfig, BadSetting, DrydockError, LibraryMissing
@@ -128,3 +131,10 @@ def test_the_client_is_that_of_the_server_that_is_there(text: str, generate: boo
 def test_the_example_is_read(tmp_path: Path) -> None:
     found = want(tmp_path, EXAMPLE.read_text())
     assert (found.prompts, found.group_size) == (8, 4)
+
+
+def test_an_agent_is_looked_for_by_the_names_that_training_may_give_it() -> None:
+    by_file = AgentSource("agents/mine.py:A", "mine", "A", Path("/w/agents/mine.py"), ())
+    assert names_of(by_file, Path("/w")) == ["mine", "agents.mine"]
+    assert names_of(by_file, Path("/elsewhere")) == ["mine"]
+    assert names_of(replace(by_file, given="mine:A"), Path("/w")) == ["mine"]
