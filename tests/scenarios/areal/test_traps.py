@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.scenarios.areal.conftest import SAMPLE, Stage4
+from harness.agent.source import locate
+from harness.checks.samples import Sample
+from harness.checks.stage4 import gather as gathering
+from harness.checks.stage4 import rules
+from harness.checks.stage4.data import Asked, Rolled
+from harness.openai_api.http import Endpoint
+from tests.scenarios.areal.conftest import AGENTS, SAMPLE, Stage4, areal_python
 from tests.support import wrong_examples
 from tests.support.tiny_model import write_folder
+from tests.support.token_engine import KEY
 from tests.support.wrong_examples import Example
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -36,6 +47,37 @@ def test_an_example_of_what_only_areal_shows(stage4: Stage4, example: Example) -
         "areal_launcher.yaml": "a worker lacks the package areal.infra.rpc_server",
     }[example.path.name]
     assert any(sentence in found[id_]["detail"] for id_ in example.ids)
+
+
+def test_a_proxy_that_was_not_started(stage4: Stage4, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = gathering._job
+
+    def without(*arguments: Any) -> Path:
+        file = made(*arguments)
+        file.write_text(json.dumps({**json.loads(file.read_text()), "start_proxy": False}))
+        return file
+
+    monkeypatch.setattr(gathering, "_job", without)
+    stage4.arguments("Sound")
+    agent = locate(f"{AGENTS}:Sound", folders=[AGENTS.parent])
+    asked = Asked("agent", "Sound", 1, 1)
+    gathered = gathering.Gathered(Rolled(asked))
+    setup = gathering.Setup(
+        areal_python(),
+        stage4.folder / "train.yaml",
+        {},
+        asked,
+        (Sample(0, 1, SAMPLE),),
+        Endpoint(stage4.base_url, KEY),
+        agent,
+    )
+    monkeypatch.setattr(tempfile, "tempdir", str(stage4.temporary))
+    asyncio.run(gathering.gather(setup, gathered, tell=lambda _rolled: None))
+    stage4.nothing_left()
+    found = {finding.id: finding for finding in rules.judge(gathered.rolled, agent)}
+    assert found["areal.batch"].status == "fail"
+    assert "0 of 1 came back" in found["areal.batch"].detail
+    assert "no proxy was started for the agents" in found["areal.batch"].detail
 
 
 def test_an_agent_that_waits_for_ever_is_told_with_a_hang_dumps_verdict(stage4: Stage4) -> None:
