@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from harness.checks import server_queue
 from harness.checks.stage3_data import CallRow, StackFrame, Stall, Wait
 from harness.checks.stage3_rows import Rows, at_once
 
@@ -21,6 +22,9 @@ Kind = Literal["scales", "serialises", "slower", "undecided"]
 LARGE = 0.25
 # Below this part of the bare client's rate an agent is slower than the same calls need be.
 SLOW = 0.5
+
+# An agent can't make the same calls so much faster than a bare client: then these didn't go under the same conditions.
+TOO_FAST = 1.2
 
 # Packages whose own work for a call is part of any call, also of a bare client's.
 _CALL_MACHINERY = (
@@ -83,6 +87,7 @@ class Verdict:
         ratio: calls a second, as a part of the bare client's; None where there is nothing to compare with.
         shares: parts of all run-seconds by what the runs were at: ``model``, ``connection``, ``lock`` …
         peak, mean: runs really in flight.
+        reason: why it is undecided, where that isn't other programs' doing.
     """
 
     kind: Kind
@@ -91,6 +96,7 @@ class Verdict:
     shares: dict[str, float] = field(default_factory=dict)
     peak: int = 0
     mean: float = 0.0
+    reason: str = ""
 
 
 def judge(rows: Rows, *, bare_rate: float | None) -> Verdict:
@@ -117,11 +123,23 @@ def judge(rows: Rows, *, bare_rate: float | None) -> Verdict:
     causes = tuple(sorted(_distinct(found), key=lambda cause: -cause.share))
     if causes:
         return Verdict("serialises", causes, ratio, shares, peak, mean)
-    if ratio is not None and ratio < SLOW and wall > 1.0:
+    if ratio is not None and ratio < SLOW and wall > 1.0 and not server_queue.of(rows.bare).broken_off:
         # The bare client may have had the processors that the runs did without.
         kind: Kind = "undecided" if starved > LARGE * wall else "slower"
         return Verdict(kind, (), ratio, shares, peak, mean)
+    if ratio is not None and wall > 1.0 and (reason := _why_incomparable(rows, ratio)):
+        return Verdict("undecided", (), ratio, shares, peak, mean, reason)
     return Verdict("scales", (), ratio, shares, peak, mean)
+
+
+def _why_incomparable(rows: Rows, ratio: float) -> str:
+    """Why the bare client's rate is nothing to hold the agent's against; "" where it is."""
+    broken_off = server_queue.of(rows.bare).broken_off
+    if broken_off:
+        return f"the bare client's time was up before {broken_off} of its {len(rows.bare)} calls were answered"
+    if ratio > TOO_FAST:
+        return "nothing is faster than the same calls alone, so the server was another while the bare client made them"
+    return ""
 
 
 def in_flight(rows: Rows) -> tuple[int, float, dict[str, float]]:

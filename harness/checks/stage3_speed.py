@@ -69,12 +69,15 @@ def _scales(rows: Rows, verdict: Verdict) -> Iterable[Finding]:
         )
         return
     starved = rows.data.loop.starved
+    others = f"other programs had the processor for {starved:.1f} s of {rows.data.wall:.1f} s"
     yield Finding(
         id="load.scales",
         title="does it scale",
         status="warn",
-        detail=f"undecided{ratio}: other programs had the processor for {starved:.1f} s of {rows.data.wall:.1f} s",
-        mend="check again when the machine is idle",
+        detail=f"undecided{ratio}: {verdict.reason or others}",
+        mend="make check STAGE=3 SERVER=simulated   # takes the server out of the question"
+        if verdict.reason
+        else "check again when the machine is idle",
         facts=facts,
     )
 

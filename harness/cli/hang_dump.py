@@ -163,6 +163,8 @@ def _refuse_empty(collected: Collected, settings: Settings) -> None:
     """
     entries = collected.manifest.processes
     if not any(not entry.missing for entry in entries):
+        if settings.logs and collected.dump.hints:
+            return  # nobody lives any more, and their logs tell of it
         asked = f"PIDS={settings.pids}" if settings.pids else f"MATCH={settings.match}" if settings.match else ""
         raise NothingToSample.of(asked, collected.left_out, collected.manifest.unreachable)
     denied = denied_of(entries)

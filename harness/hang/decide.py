@@ -10,7 +10,7 @@ import yaml
 
 from harness.hang import scene as scenes
 from harness.hang import waits
-from harness.hang.causes import RULES, Finding
+from harness.hang.causes import RULES, Finding, logs_alone
 from harness.hang.causes.services import is_all_idle
 from harness.hang.grouping import Node, names, tree
 from harness.hang.model import Dump, Frame, Process
@@ -61,6 +61,8 @@ def _best_of_each(findings: list[Finding]) -> list[Finding]:
 
 def _without_hang(scene: Scene, findings: list[Finding]) -> Verdict | None:
     """The verdict when nothing hangs, or nothing can be seen; None when the findings decide."""
+    if logs_alone.is_all(scene):
+        return None if findings else _only_logged(scene)
     if not scene.groups and not scene.unread and not scene.dump.recordings:
         return _ended(scene)
     if is_all_idle(scene) and not any(finding.score >= CERTAIN for finding in findings):
@@ -88,6 +90,12 @@ def _without_hang(scene: Scene, findings: list[Finding]) -> Verdict | None:
 def _stands_out(findings: list[Finding]) -> bool:
     """Whether something is to be named even though things move: a reward that takes long, a worker that is late."""
     return bool(findings) and findings[0].score >= 0.6
+
+
+def _only_logged(scene: Scene) -> Verdict:
+    """Lines that bear on a hang, none of which says that somebody waits."""
+    seen = [f"Log: {hint.text}" for hint in scene.dump.hints[:4]]
+    return Verdict("unknown", "unknown", "undecided", [], evidence=[*seen, "No log says that anybody waits."])
 
 
 def _ended(scene: Scene) -> Verdict:
@@ -175,7 +183,7 @@ def _describe(verdict: Verdict, scene: Scene) -> None:
     verdict.title, verdict.means, verdict.elsewhere = about["title"], about["means"], about.get("elsewhere", "")
     verdict.next = _next_steps(verdict, scene, about["next"])
     verdict.notes = list(scene.dump.notes)
-    if not scene.sampled_twice and verdict.state == "hung":
+    if not scene.sampled_twice and scene.groups and verdict.state == "hung":
         verdict.notes.append("One sample each: a second one would tell slow from stuck.")
     if scene.recorded is not None:
         verdict.recorder = [row.as_dict() for row in scene.recorded.rows]

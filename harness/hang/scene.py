@@ -218,8 +218,8 @@ class Scene:
         return [group for group in self.groups if group.kind in kinds]
 
     def hints(self, *kinds: str) -> list[Hint]:
-        """What the logs say of these kinds."""
-        return [hint for hint in self.dump.hints if hint.kind in kinds]
+        """What the logs say of these kinds; of all of them where none is named."""
+        return [hint for hint in self.dump.hints if not kinds or hint.kind in kinds]
 
     def children_of(self, groups: Iterable[Group]) -> list[Group]:
         """Groups of children with an owner in these groups."""

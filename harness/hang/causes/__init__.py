@@ -6,7 +6,7 @@ To add a cause: put a case with its truth under ``tests/hang_cases`` first, then
 
 from __future__ import annotations
 
-from harness.hang.causes import cluster, held, late, mismatch, pipeline, presence, recorders, services
+from harness.hang.causes import cluster, held, late, logs_alone, mismatch, pipeline, presence, recorders, services
 from harness.hang.causes.finding import Finding, Rule
 
 RULES: tuple[Rule, ...] = (
@@ -45,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     services.lost_await,
     services.own_threads,
     services.message_queue,
+    logs_alone.logs_alone,
 )
 
 __all__ = ["RULES", "Finding", "Rule"]

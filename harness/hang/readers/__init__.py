@@ -35,8 +35,8 @@ def read(path: str) -> Dump:
     for source in sources.sources(path):
         reader.take(source)
     dump = reader.assembly.finish()
-    if not dump.processes and not dump.recordings:
-        found = "; ".join(dump.notes[:3]) or "it is empty"
+    if not dump.processes and not dump.recordings and not dump.hints:
+        found = "; ".join(dump.notes[:3]) or "it is empty, or text without a line that bears on a hang"
         raise UsageError(
             f"`{path}` holds no stack of any process.",
             consequence=f"There is nothing to diagnose: {found}.",

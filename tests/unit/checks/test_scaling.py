@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -128,3 +129,20 @@ def test_spans() -> None:
     assert stage3_rows.at_once([(0, 2), (1, 3), (2, 4)], 4.0) == (2, 1.5)
     assert stage3_rows.percentiles(map(float, range(1, 101))) == {"p50": 50, "p95": 95, "p99": 99, "max": 100}
     assert stage3_rows.percentiles([]) == {}
+
+
+def test_nobody_is_faster_than_the_same_calls_alone() -> None:
+    verdict = scaling.judge(rows(), bare_rate=0.25)
+    assert verdict.kind == "undecided"
+    assert verdict.ratio == pytest.approx(25.6)
+    assert "the server was another" in verdict.reason
+
+
+def test_a_bare_client_whose_time_was_up_is_nothing_to_compare_with() -> None:
+    given = rows()
+    cut = given.calls[0].model_copy(update={"status": None, "failure": "CancelledError()"})
+    given = dataclasses.replace(given, bare=(*given.calls[1:], cut))
+    for rate in (6.4, 64.0):
+        verdict = scaling.judge(given, bare_rate=rate)
+        assert verdict.kind == "undecided"
+        assert "1 of its 64 calls" in verdict.reason

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.errors import UsageError
 from harness.hang.decide import diagnose
 from harness.hang.model import Hint, Process, Recorded, Recording, Sample, Task, Thread
+from harness.hang.readers import read
 from tests.unit.hang.build import C10D, collective, dump, frame, process, sampled, thread
 
 LATE = thread("prepare data.py:7", "step train.py:9", "<module> train.py:99")
@@ -394,3 +397,34 @@ def test_a_worker_that_computes_at_other_lines_is_slow_and_no_false_alarm() -> N
     stuck = sampled(lines[0], lines[0], id="worker:2", role="child", pid=2)
     stuck.owner = "driver"
     assert diagnose(dump(sampled(waits, waits, id="driver", role="driver"), stuck)).state == "hung"
+
+
+_WATCHDOG = (
+    "[rank{0}]:[E1130 22:11:05 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=8121, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600012 ms"
+)
+_RAISED = 'Traceback (most recent call last):\n  File "/app/a.py", line 1, in <module>\nValueError: too long\n'
+
+
+@pytest.mark.parametrize("as_folder", [True, False])
+def test_logs_alone_tell_who_is_missing_among_those_that_waited(tmp_path: Path, as_folder: bool) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(_RAISED + "\n".join(_WATCHDOG.format(rank) for rank in (0, 2, 3)))
+    verdict = diagnose(read(str(tmp_path if as_folder else log)))
+    assert verdict.state == "hung"
+    assert set(verdict.candidates) == {"exception-swallowed", "dead-peer"}
+    assert verdict.laggards == ["rank1"]
+    assert any("ValueError: too long" in text for text in verdict.evidence)
+
+
+def test_logs_alone_without_anybody_who_waits_are_no_hang(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(_RAISED)
+    verdict = diagnose(read(str(tmp_path)))
+    assert (verdict.state, verdict.cause) == ("unknown", "unknown")
+    assert any("ValueError: too long" in text for text in verdict.evidence)
+
+
+def test_text_that_bears_on_nothing_is_no_input(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("step 1\nstep 2\n")
+    with pytest.raises(UsageError, match="holds no stack"):
+        read(str(tmp_path))
