@@ -11,6 +11,7 @@ import yaml
 from harness.hang import scene as scenes
 from harness.hang import waits
 from harness.hang.causes import RULES, Finding, logs_alone
+from harness.hang.causes.finding import say
 from harness.hang.causes.services import is_all_idle
 from harness.hang.grouping import Node, names, tree
 from harness.hang.model import Dump, Frame, Process
@@ -38,6 +39,7 @@ def diagnose(dump: Dump) -> Verdict:
     scene = scenes.build(dump)
     findings = _best_of_each([finding for rule in RULES for finding in rule(scene)])
     verdict = _without_hang(scene, findings) or _by_findings(scene, findings)
+    verdict.evidence += _not_looked_at(scene, verdict)
     _describe(verdict, scene)
     return verdict
 
@@ -80,11 +82,47 @@ def _without_hang(scene: Scene, findings: list[Finding]) -> Verdict | None:
     stuck = [group for group in scene.joined if not group.moved]
     moving = [group for group in scene.groups if group.moved]
     if scene.sampled_twice and moving and not stuck and not scene.gone and not _stands_out(findings):
-        evidence = [f"Between the samples {names(scenes.ids(moving))} got on."]
-        return Verdict("slow", "none", "likely", ["none"], evidence=evidence)
+        evidence = [f"Between the samples {_who_all(scenes.members(moving))} got on."]
+        # Who couldn't be asked may be the one that is stuck.
+        state: State = "unknown" if scene.dump.unreachable else "slow"
+        cause = "unknown" if scene.dump.unreachable else "none"
+        return Verdict(state, cause, "likely", [cause], evidence=evidence)
+    if compiled := _compiled_code(scene, findings):
+        return Verdict("slow", "none", "likely", ["none"], evidence=compiled)
     if not findings or findings[0].score < 0.4:
         return Verdict("unknown", "unknown", "undecided", [], evidence=_what_is_seen(scene))
     return None
+
+
+def _compiled_code(scene: Scene, findings: list[Finding]) -> list[str]:
+    """Sentences on those who compute in compiled code while nobody waits in a collective, and no other rule knows more.
+
+    Without the interpreter's lock it is no loop in Python: a product of matrices, a hash, a parser.
+    """
+    computing = [group for group in scene.groups if group.computes and not group.standing.thread.holds_gil]
+    others = [group for group in scene.groups if group not in computing and not group.idle]
+    if not computing or others or scene.gone or scene.dump.unreachable:
+        return []
+    if any(finding.cause != "python-loop" and finding.score >= WORTH_SAYING for finding in findings):
+        return []
+    long = "Long work, or a call that doesn't end: nobody can see which. GAP=60 looks again later."
+    return [f"{say(computing)}, computing in compiled code at the same line in every sample.", long]
+
+
+def _not_looked_at(scene: Scene, verdict: Verdict) -> list[str]:
+    """What a person has to know of those who were named or expected, and of whom nothing was read."""
+    said = [
+        f"Process {process.pid} was named: {process.error}."
+        for process in scene.gone
+        if process.missing and process.pid and process.error
+    ]
+    if scene.unasked and not set(verdict.laggards) & {f"rank{rank}" for rank in scene.unasked}:
+        who = names(f"rank{rank}" for rank in scene.unasked)
+        verb = "wasn't" if len(scene.unasked) == 1 else "weren't"
+        said.append(f"{who} {verb} looked at: name the container or host as well.")
+    named = " ".join(verdict.evidence)
+    said += [f"{name} couldn't be asked: {why}." for name, why in scene.dump.unreachable.items() if name not in named]
+    return said[:6]
 
 
 def _stands_out(findings: list[Finding]) -> bool:
@@ -208,8 +246,8 @@ def _tree(order: list[Group]) -> list[dict[str, Any]]:
         # A recursive call puts a group into a node twice.
         key = tuple(dict.fromkeys(node.groups))
         if key not in words:
-            members = [order[number] for number in key]
-            words[key] = (names(scenes.ids(members)), scenes.count(members))
+            inside = scenes.members(order[number] for number in key)
+            words[key] = (_who_all(inside), len(inside))
         who, number = words[key]
         return {
             "frame": str(node.frame),
@@ -219,6 +257,13 @@ def _tree(order: list[Group]) -> list[dict[str, Any]]:
         }
 
     return [in_words(root) for root in tree(group.wait.clean for group in order)]
+
+
+def _who_all(processes: list[Process]) -> str:
+    """Who they are, children apart from those to whom they belong."""
+    children = [process for process in processes if process.role == "child"]
+    rest = [process for process in processes if process.role != "child"]
+    return ", ".join(scenes.in_words(some) for some in (rest, children) if some)
 
 
 def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
@@ -246,6 +291,8 @@ def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
     }
     if scene.dump.tasks:
         wanted = [step for step in wanted if "TASKS=1" not in step]  # that was done
+    wanted = _on_locks(scene, verdict, wanted)
+    wanted = [f"docker unpause {name}" for name in _paused(scene, verdict)] + wanted
     filled = [step.format(**values) for step in wanted if not ("{pid}" in step and not pid)]
     return list(dict.fromkeys(filled))[:6]
 
@@ -257,6 +304,20 @@ def _pid_for(subject: Process | None, who: str) -> str:
     if subject.here is not None:
         return str(subject.here or "")
     return str(subject.pid or "PID")
+
+
+def _paused(scene: Scene, verdict: Verdict) -> list[str]:
+    if verdict.cause != "stopped":
+        return []
+    return [name for name, reason in scene.dump.unreachable.items() if "paused" in reason]
+
+
+def _on_locks(scene: Scene, verdict: Verdict, steps: list[str]) -> list[str]:
+    """A lock of the kernel's ends with its holder: somebody has it, and the file is not to be removed."""
+    if verdict.cause != "stale-lock" or not any(group.on_file_lock for group in scene.groups):
+        return steps
+    holder = "fuser -v FILE   # who has it: that process is what to look into; removing the file frees nobody"
+    return [holder if step.startswith("fuser") else step for step in steps]
 
 
 def _group_row(group: Group, coarse: int) -> GroupRow:
@@ -276,7 +337,7 @@ def _group_row(group: Group, coarse: int) -> GroupRow:
 def _process_row(process: Process, group: int | None) -> ProcessRow:
     note = process.error
     if process.missing:
-        note = "expected, not found"
+        note = note or "expected, not found"
     elif process.exit_code is not None:
         note = f"ended with exit code {process.exit_code}"
     elif process.state == "Z":

@@ -105,6 +105,9 @@ class Process:
         id: ``rank3``, ``driver``, ``server``, ``worker:4711``. Children of a rank carry their rank's.
         owner: for a child, the id of the process it belongs to.
         listens: has a listening socket.
+        local_world_size: ranks on its node, as its launcher told it.
+        syscall: the call of the kernel in which its first thread sleeps, with its arguments (``/proc/PID/syscall``).
+        lock_holder: who holds the lock on a file that it waits for, and which file.
         backends: of the process groups of torch.distributed that it belongs to.
         here: its number where the dump was asked for; None: the same as ``pid``; 0: it can't be seen from there.
         missing: expected, but not found.
@@ -119,6 +122,7 @@ class Process:
     rank: int | None = None
     local_rank: int | None = None
     world_size: int | None = None
+    local_world_size: int | None = None
     owner: str = ""
     pid: int = 0
     here: int | None = None
@@ -128,6 +132,8 @@ class Process:
     command: str = ""
     state: str = ""
     wchan: str = ""
+    syscall: str = ""
+    lock_holder: str = ""
     listens: bool = False
     backends: str = ""
     missing: bool = False
@@ -232,6 +238,7 @@ class Dump:
     Attributes:
         tasks: await chains of a process's asyncio tasks, by its id.
         loops: its event loops, only if all of them could be read.
+        unreachable: machines and containers that were named and couldn't be asked, each with the reason.
     """
 
     processes: list[Process] = field(default_factory=list)
@@ -243,4 +250,5 @@ class Dump:
     hints: list[Hint] = field(default_factory=list)
     pending_actors: list[str] = field(default_factory=list)
     stands_for_all: bool = False
+    unreachable: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

@@ -19,7 +19,7 @@ from harness.hang.waits import COMMUNICATION, IDLE, JOINED, RUNNING, Wait
 
 _HALTED = ("T", "t")
 # What sets groups apart beside their stacks.
-_TELLING = ("role", "progress", "busy", "moves_bytes", "state", "on_file_lock", "listens", "wakes")
+_TELLING = ("role", "progress", "busy", "moves_bytes", "state", "on_file_lock", "listens", "wakes", "slept")
 # Where the kernel has a thread that waits for a lock on a file.
 _FILE_LOCK_CHANNELS = re.compile(r"flock|locks_lock|posix_lock|fcntl_setlk")
 # Names of functions whose program waits for something of its own; a service waits for others.
@@ -28,6 +28,7 @@ _WORKING = re.compile(
 )
 # Work of which one round after the other is what a healthy program looks like.
 LONG_WORK = frozenset({"loading", "compile", "import", "checkpoint", "offload", "data"})
+_FEW_CHILDREN = 4
 _REWARDING = re.compile(r"reward|verif|grader|judge|sandbox|toolworker", re.IGNORECASE)
 
 
@@ -43,6 +44,7 @@ class Group:
         listens: they have listening sockets.
         wakes: an event loop or a child that sleeps, and was woken up again and again between the samples.
         moves_bytes: read or wrote a good deal between the samples.
+        slept: none of their threads ran between the samples.
         awaited: for what the tasks of their event loops wait, if that is known.
     """
 
@@ -55,6 +57,7 @@ class Group:
     on_file_lock: bool = False
     listens: bool = False
     wakes: bool = False
+    slept: bool = False
     awaited: Awaited | None = None
     members: list[Process] = field(default_factory=list)
 
@@ -107,6 +110,17 @@ class Group:
         )
 
     @property
+    def computes(self) -> bool:
+        """Whether they use a core at one place: long work or a call without end, and nobody can see which."""
+        return self.kind == RUNNING and bool(self.busy) and not self.halted
+
+    @property
+    def at_lock(self) -> bool:
+        """Whether they sleep at a lock in code of their own, which no call on a stack shows."""
+        asleep = self.kind == RUNNING and self.progress == "still" and not self.busy and bool(self.wait.own)
+        return asleep and all(map(standings.waits_for_ever, self.members))
+
+    @property
     def gets_on(self) -> bool:
         """Whether they work at something long: they have moved, or go round in what is known to have many rounds."""
         return self.moved or (self.progress == "looping" and bool(self.phases & LONG_WORK))
@@ -134,7 +148,7 @@ class Group:
     @cached_property
     def who(self) -> str:
         """The same in few words."""
-        return names(self.ids)
+        return in_words(self.members)
 
     def __len__(self) -> int:
         return len(self.members)
@@ -148,6 +162,7 @@ class Scene:
         gone: expected or known processes that can't take part any more.
         inferred: ids in ``gone`` that were concluded from a gap in the ranks, not looked for.
         unread: processes that are there but could not be sampled.
+        unasked: ranks on machines or in containers that nobody looked into; they may well live.
     """
 
     dump: Dump
@@ -155,6 +170,7 @@ class Scene:
     gone: list[Process]
     inferred: set[str]
     unread: list[Process]
+    unasked: list[int] = field(default_factory=list)
 
     @cached_property
     def peers(self) -> list[Group]:
@@ -241,6 +257,11 @@ def ids(groups: Iterable[Group]) -> list[str]:
     return list(dict.fromkeys(name for group in groups for name in group.ids))
 
 
+def members(groups: Iterable[Group]) -> list[Process]:
+    """The processes of these groups."""
+    return [process for group in groups for process in group.members]
+
+
 def minority(groups: list[Group], key: Callable[[Group], object]) -> list[Group]:
     """The groups that stand apart from a clear majority; none where there is no majority."""
     sizes: dict[object, int] = {}
@@ -273,9 +294,11 @@ def build(dump: Dump) -> Scene:
     for group in groups.values():
         group.awaited = awaits.of(dump, group.ids)
     _doubt_services(list(groups.values()))
-    inferred = _absent_ranks(dump)
+    absent = _absent_ranks(dump)
+    unasked = _unasked(dump, absent)
+    inferred = [rank for rank in absent if rank not in unasked]
     gone += [Process(id=f"rank{rank}", role="rank", rank=rank, missing=True) for rank in inferred]
-    return Scene(dump, list(groups.values()), gone, {f"rank{rank}" for rank in inferred}, unread)
+    return Scene(dump, list(groups.values()), gone, {f"rank{rank}" for rank in inferred}, unread, sorted(unasked))
 
 
 def _doubt_services(groups: list[Group]) -> None:
@@ -288,9 +311,11 @@ def _doubt_services(groups: list[Group]) -> None:
 
 def _group(process: Process, standing: Standing) -> Group:
     """The group of one process; it joins another that is alike."""
+    # A dumper that doesn't stop a process may take a thread that sleeps for one that runs.
+    slept = standing.active and standings.slept(process)
     return Group(
         role=process.role,
-        standing=standing,
+        standing=standings.at_rest(standing) if slept else standing,
         progress=standings.progress(process),
         busy=standings.is_busy(process),
         moves_bytes=standings.moves_bytes(process),
@@ -298,6 +323,7 @@ def _group(process: Process, standing: Standing) -> Group:
         on_file_lock=bool(process.wchan and _FILE_LOCK_CHANNELS.search(process.wchan)),
         listens=process.listens,
         wakes=(standing.wait.kind == "loop" or process.role == "child") and standings.wakes(process),
+        slept=slept,
     )
 
 
@@ -317,6 +343,30 @@ def _absent_ranks(dump: Dump) -> list[int]:
     if size > 1_000_000 or (len(known) * 2 < size and not dump.world_size):
         return []
     return [rank for rank in range(size) if rank not in known]
+
+
+def _unasked(dump: Dump, absent: list[int]) -> set[int]:
+    """Those ranks that are on nodes which nobody looked into, by what the others' launchers told them."""
+    ranks = [process for process in dump.processes if process.role == "rank" and process.rank is not None]
+    looked_into: set[int] = set()
+    for process in ranks:
+        if process.local_world_size and process.rank is not None:
+            first = process.rank - (process.local_rank or 0)
+            looked_into |= set(range(first, first + process.local_world_size))
+    if looked_into:
+        return set(absent) - looked_into
+    return set(absent) if dump.unreachable else set()
+
+
+def in_words(processes: list[Process]) -> str:
+    """Who they are, in few words; a rank's child isn't the rank."""
+    if processes and all(process.role == "child" and process.id == process.owner for process in processes):
+        owners = names(process.id for process in processes)
+        numbers = [str(process.pid) for process in processes if process.pid]
+        if len(set(process.id for process in processes)) > 1 or len(numbers) > _FEW_CHILDREN:
+            return f"{len(processes)} children of {owners}"
+        return f"{owners}'s {'child' if len(processes) == 1 else 'children'} {', '.join(numbers)}".strip()
+    return names(process.id for process in processes)
 
 
 def kind_of_command(process: Process) -> str:

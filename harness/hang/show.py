@@ -35,6 +35,8 @@ def show(verdict: Verdict, everything: bool = False) -> None:
 
 def _summary(verdict: Verdict) -> None:
     say, word = _HEADS[verdict.state]
+    if verdict.state == "slow" and "python-loop" in verdict.candidates:
+        word = "Slow, or in a loop without end"
     say(f"{word}: {_what(verdict)}")
     if verdict.laggards:
         _line(f"  who        {names(verdict.laggards, most=12)}")
@@ -130,7 +132,9 @@ def _processes(verdict: Verdict, everything: bool) -> None:
         group = "" if row.group is None else verdict.groups[row.group].wait
         where = row.container or row.host
         pid = str(row.pid) if row.pid else ""
-        table.append([printable(cell, 120) for cell in (row.id, row.role, pid, where, row.state, row.note or group)])
+        child = row.role == "child" and row.id.startswith("rank")
+        called = f"{row.id}'s child {pid}" if child else row.id
+        table.append([printable(cell, 120) for cell in (called, row.role, pid, where, row.state, row.note or group)])
     console.table(["id", "role", "pid", "where", "state", "waits in"], table)
     if len(rows) < len(verdict.processes):
         console.note(f"{len(verdict.processes) - len(rows)} more; --all shows them")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -20,11 +21,13 @@ _IMPORTANCE: dict[str, float] = dict.fromkeys(COMMUNICATION, 10.0) | {
     "serve": 4, "launcher": 4, "loop": 4, "ray-idle": 3, "capacity": 2, "pool-idle": 0, "pool-helper": 0,
 }  # fmt: skip
 _WAITS_FOR_A_TASK = frozenset({"future", "lock", "queue", "join", "loop"})
-_BUSY_CPU, _BUSY_CPU_CROWDED = 0.5, 0.1
+_BUSY_CPU, _BUSY_CPU_CROWDED, _BUSY_CPU_RUNNABLE = 0.5, 0.1, 0.01
 _WAKING_SWITCHES, _WAKING_CPU = 2.0, 0.02
 # Turns of a first thread that don't come from being looked at; turns and CPU of one that sleeps between pieces of work.
 _LEAST_TURNS, _WORKING_TURNS, _WORKING_CPU = 4, 5.0, 0.01
 _BUSY_BYTES = 1_000_000
+# futex(uaddr, op, val, timeout, …) on x86_64 and on aarch64; which of its arguments the time-out is.
+_FUTEX, _TIME_OUT = ("202", "98"), 3
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,12 @@ class Standing:
     def phases(self) -> frozenset[str]:
         """What the deciding stack is about."""
         return self.wait.phases
+
+
+@lru_cache(maxsize=65536)
+def at_rest(standing: Standing) -> Standing:
+    """The same of a process of which the kernel says that no thread of it ran."""
+    return dataclasses.replace(standing, thread=dataclasses.replace(standing.thread, active=False))
 
 
 @lru_cache(maxsize=65536)
@@ -171,14 +180,33 @@ def is_busy(process: Process) -> bool | None:
     """Whether it computed between the samples; None where that wasn't measured.
 
     On a crowded machine a process that never rests gets a part of a core only: then it counts that it was found on a
-    core each time.
+    core each time; on a very crowded one, that the kernel called it runnable each time.
     """
     share = cpu_share(process)
     if share is None:
         return None
-    stood = [of_threads(sample.threads) for sample in process.samples if sample.threads]
+    seen = [sample for sample in process.samples if sample.threads]
+    stood = [of_threads(sample.threads) for sample in seen]
     always = all(standing is not None and standing.active for standing in stood)
-    return share >= _BUSY_CPU or (always and share >= _BUSY_CPU_CROWDED)
+    runnable = all(sample.state == "R" for sample in seen)
+    least = _BUSY_CPU_RUNNABLE if runnable else _BUSY_CPU_CROWDED
+    return share >= _BUSY_CPU or (always and share >= least)
+
+
+def slept(process: Process) -> bool:
+    """Whether none of its threads came onto a core between the samples, whatever the dumper says of them."""
+    pair = ends(process)
+    if pair is None or pair[0].switches is None or pair[0].switches != pair[1].switches:
+        return False
+    return all(sample.state == "S" for sample in pair)
+
+
+def waits_for_ever(process: Process) -> bool | None:
+    """Whether its first thread sleeps in a futex without a time-out: at a lock; None where the kernel didn't tell."""
+    number, *arguments = process.syscall.split() or [""]
+    if number not in _FUTEX or len(arguments) < _TIME_OUT + 1:
+        return None if not number or number == "running" else False
+    return arguments[_TIME_OUT] == "0x0"
 
 
 def wakes(process: Process) -> bool:

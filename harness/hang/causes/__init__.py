@@ -44,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     services.staleness,
     services.lost_await,
     services.own_threads,
+    services.alone,
     services.message_queue,
     logs_alone.logs_alone,
 )

@@ -57,6 +57,7 @@ def ray_wait(scene: Scene) -> Iterable[Finding]:
     actors = [group for group in waiting if group.role not in ("driver", "launcher")]
     rest = [group for group in scene.groups if group not in waiting and group.role not in ("child", "launcher")]
     working = [group for group in rest if not group.idle and group.kind != "loop"]
+    twice = [text for group in working if (text := _waits_for_itself(group))]
     one_at_a_time = "An actor runs one method at a time, so what is asked later waits behind it."
     if count(actors) > 1 and not working:
         yield Finding("ray-wait", 0.8, [], [*evidence, "Several actors wait for each other's results.", one_at_a_time])
@@ -69,12 +70,31 @@ def ray_wait(scene: Scene) -> Iterable[Finding]:
         )
         yield Finding("ray-resources", 0.5, [], evidence)
         yield Finding("dead-peer", 0.48, [], evidence)
-    elif any(group.moved for group in working):
-        yield Finding("ray-wait", 0.45, named(working), [*evidence, f"At work for it: {say(working)}."], "slow")
+    elif any(group.moved or group.computes for group in working):
+        yield Finding(
+            "ray-wait",
+            0.45 if any(group.moved for group in working) else 0.57,
+            named(working),
+            [*evidence, f"At work for it: {say(working)}."],
+            "slow",
+        )
     else:
         # It waits for what the others do: where rules of their own explain these, this says nothing new.
-        score = 0.4 if any(group.kind in COMMUNICATION for group in working) else 0.57
-        yield Finding("ray-wait", score, named(working), [*evidence, f"At work for it: {say(working)}."])
+        score = 0.4 if any(group.kind in COMMUNICATION for group in working) else 0.72 if twice else 0.57
+        yield Finding("ray-wait", score, named(working), [*evidence, f"At work for it: {say(working)}.", *twice])
+
+
+def _waits_for_itself(group: Group) -> str:
+    """The sentence about somebody who sleeps in a function that it is in a second time: with a lock in its hand."""
+    own = group.wait.own
+    asleep = group.kind == RUNNING and group.progress == "still" and not group.busy and not group.standing.active
+    if not asleep or not own or own[0] != (group.wait.clean or own)[0]:
+        return ""
+    again = [frame for frame in own[1:] if (frame.name, frame.file) == (own[0].name, own[0].file)]
+    if not again:
+        return ""
+    lines = f"line {again[0].line} and line {own[0].line}"
+    return f"{group.who} sleeps in {own[0].name} a second time ({lines}): at a lock that it may hold itself."
 
 
 def _receivers_without_sender(scene: Scene) -> list[Group]:

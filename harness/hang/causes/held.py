@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, logged, named, say
 from harness.hang.causes.late import others_wait
-from harness.hang.grouping import names
-from harness.hang.scene import Group, Scene, count, ids
+from harness.hang.model import Process
+from harness.hang.scene import Group, Scene, count, ids, in_words, members
+from harness.hang.standing import of_threads
 from harness.hang.waits import COMMUNICATION
 
 _QUEUES = ("mp-queue", "pipe")
@@ -17,7 +18,13 @@ _ASKING = frozenset({"ray-get", "rollout", "future", "http"})
 def user_code(scene: Scene) -> Iterable[Finding]:
     """A reward function, a verifier or a tool doesn't come back."""
     for group in scene.groups:
-        if group.kind in COMMUNICATION or group.idle or group.halted or group.on_file_lock:
+        if (
+            group.kind in COMMUNICATION
+            or group.idle
+            or group.halted
+            or group.on_file_lock
+            or _locked_when_forked(group)
+        ):
             continue
         if "user-code" in group.phases:
             started = [child for child in scene.children_of([group]) if not child.idle]
@@ -49,12 +56,17 @@ def _in_user_code(scene: Scene, group: Group, started: list[Group]) -> Finding:
         alive = "It sleeps, and is woken up again and again: it may get on."
         return Finding("user-code", 0.6, who, [*evidence, alive], "slow")
     working = [one for one in [group, *started] if one.busy]
-    if working and all(one.progress == "looping" for one in working):
-        round_ = "It computes, at other lines of one function in every sample: nobody can see whether that ends."
-        return Finding("user-code", 0.8, who, [*evidence, round_], "slow")
-    stuck = bool(group.progress) and bool(working)
-    score = 0.88 if stuck else 0.8 if group.standing.active or group.busy else 0.7
-    return Finding("user-code", score, who, evidence)
+    if working:
+        where = "at other lines of one function" if all(o.progress == "looping" for o in working) else "at one line"
+        round_ = f"It computes, {where} in every sample: nobody can see whether that ends."
+        return Finding("user-code", 0.8 if "other" in where else 0.84, who, [*evidence, round_], "slow")
+    return Finding("user-code", 0.8 if group.standing.active else 0.7, who, evidence)
+
+
+def _locked_when_forked(group: Group) -> bool:
+    """A forked worker sleeps at a lock of its own code: it was taken by a thread that the fork left behind."""
+    forked = any(frame.file == "multiprocessing/popen_fork.py" for frame in group.wait.clean)
+    return group.role == "child" and forked and group.at_lock
 
 
 def device(scene: Scene) -> Iterable[Finding]:
@@ -83,12 +95,22 @@ def gil(scene: Scene) -> Iterable[Finding]:
     """A thread sleeps with the interpreter's lock in its hand."""
     for group in scene.groups:
         holder = group.standing.gil_holder
-        if holder is None or group.halted:
+        if holder is None or group.halted or group.moved or group.role == "launcher":
+            continue
+        if not all(map(_holds_throughout, group.members)):
             continue
         top = holder.stack.frames[0] if holder.stack.frames else "an unknown call"
-        text = f"{names(ids([group]))}: thread {holder.name} holds the interpreter's lock while it sleeps in {top}"
+        text = f"{group.who}: thread {holder.name} holds the interpreter's lock while it sleeps in {top}"
         evidence = [f"{text}; no other Python thread can run."]
-        yield Finding("gil-held", 0.88, named([group]), evidence + ([others_wait(scene)] if scene.joined else []))
+        # In state D it may only have been met while it fetched a page.
+        score = 0.6 if group.blocked_in_kernel else 0.88
+        yield Finding("gil-held", score, named([group]), evidence + ([others_wait(scene)] if scene.joined else []))
+
+
+def _holds_throughout(process: Process) -> bool:
+    """Whether a thread had the lock and slept in every sample, rather than in one by chance."""
+    stood = [of_threads(sample.threads) for sample in process.samples if sample.threads]
+    return all(standing is not None and standing.gil_holder is not None for standing in stood)
 
 
 def below_python(scene: Scene) -> Iterable[Finding]:
@@ -115,14 +137,23 @@ def lock_file(scene: Scene) -> Iterable[Finding]:
         evidence.append("The kernel has it wait for a lock on a file.")
     builders = [group for group in scene.groups if group not in waiting and "compile" in group.phases]
     if builders:
-        slow = all(group.moved for group in builders)
+        slow = all(group.moved or group.computes for group in builders)
         holder = f"Its holder may be {say(builders)}."
         yield Finding("compile-skew", 0.8, named(builders), [*evidence, holder], "slow" if slow else "hung")
         yield Finding("stale-lock", 0.5, named(waiting), evidence)
         return
     everybody = bool(scene.peers) and count(waiting) == count(scene.peers) and not scene.joined
-    nobody = "No process of the dump is seen to hold it."
-    yield Finding("stale-lock", 0.87, [] if everybody else named(waiting), [*evidence, nobody])
+    held = [
+        f"{process.id} waits for it: {process.lock_holder}."
+        for group in waiting
+        for process in group.members
+        if process.lock_holder
+    ]
+    holders = [
+        process.id for process in scene.dump.processes if any(f"process {process.pid} " in text for text in held)
+    ]
+    nobody = held[:4] or ["No process of the dump is seen to hold it."]
+    yield Finding("stale-lock", 0.87, holders or ([] if everybody else named(waiting)), [*evidence, *nobody])
 
 
 def lost_lock(scene: Scene) -> Iterable[Finding]:
@@ -154,7 +185,7 @@ def unread_queue(scene: Scene) -> Iterable[Finding]:
     for group in scene.having("join"):
         full = [child for child in scene.children_of([group]) if child.kind == "join" and _flushes(child)]
         if full and not group.moved:
-            flushes = f"{names(ids(full))}: done, and waits until what it has put into a queue is read."
+            flushes = f"{in_words(members(full))}: done, and waits until what it has put into a queue is read."
             yield Finding("rpc-queue", 0.86, [], [f"{say(group)}.", flushes])
 
 
@@ -191,21 +222,30 @@ def data_workers(scene: Scene) -> Iterable[Finding]:
             yield Finding("rpc-queue", 0.84, [], both)
             continue
         # A worker that computes at other lines each time may need long for one piece: nobody sees that it never ends.
-        works = any(child.moved or (child.busy and child.progress == "looping") for child in stuck)
+        works = any(child.moved or child.computes for child in stuck)
+        locked = [child for child in stuck if _locked_when_forked(child)]
         if group.moved or works:
-            slow = "The second sample differs: slow data rather than a dead lock."
+            slow = "They get on, or compute: slow data rather than a dead lock."
             # A pool of verifiers: what they do is to be named, not that they are a pool.
             verifies = group.kind != "dataloader" and any("user-code" in child.phases for child in stuck)
             yield Finding("data-worker", 0.6 if verifies else 0.82, who, [*evidence, slow], "slow")
         else:
             score = 0.89 if stuck else 0.78 if scene.joined else 0.7
-            if group.kind != "dataloader" and any("user-code" in child.phases for child in stuck):
+            if locked and len(locked) == len(stuck):
+                score = 0.89
+                evidence.append(
+                    f"{in_words(members(locked))}: asleep at a lock in {locked[0].wait.place}. It was locked when "
+                    "they were forked, by a thread that isn't there in a child: nobody will free it."
+                )
+            elif group.kind != "dataloader" and any("user-code" in child.phases for child in stuck):
                 score = 0.6  # a pool of verifiers: what they do is to be named, not that they are a pool
             elif group.kind == "mp-queue" and not stuck:
                 # A pool starts another worker for one that was killed, and nobody does its task again.
                 replacing = [child for child in children if _replaces_another(child)]
                 if replacing:
-                    evidence.append(f"{names(ids(replacing))}: the pool has started it for a worker that has ended.")
+                    evidence.append(
+                        f"{in_words(members(replacing))}: the pool has started it for a worker that has ended."
+                    )
                 lost = named([group]) if group.role == "rank" else []
                 yield Finding("dead-peer", 0.86 if replacing else 0.74, lost, evidence)
                 score = 0.55

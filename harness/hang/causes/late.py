@@ -37,6 +37,7 @@ def straggler(scene: Scene) -> Iterable[Finding]:
     if not late:
         return
     evidence = [f"{say(late)}.", others_wait(scene)]
+    working = all(group.moved or group.computes for group in late)
     if all(group.moved for group in late):
         slow = "Its second sample differs: it gets on, so this is slow rather than stuck."
         yield Finding("straggler", 0.84, named(late), [*evidence, slow], state="slow")
@@ -53,7 +54,10 @@ def straggler(scene: Scene) -> Iterable[Finding]:
         explained = all(group.kind in _OTHER_WAITS or group.on_file_lock for group in late)
         # With most of them elsewhere it is the waiting one that came first.
         outnumbered = count(late) > count(scene.waiting)
-        yield Finding("straggler", 0.45 if outnumbered else 0.48 if explained else 0.57, named(late), evidence)
+        score = 0.45 if outnumbered else 0.48 if explained else 0.57
+        if working:
+            evidence = [*evidence, "It computes: long work or a loop without end, and nobody can see which."]
+        yield Finding("straggler", score, named(late), evidence, "slow" if working else "hung")
         yield from _ahead(scene, late, evidence)
 
 
@@ -84,7 +88,7 @@ def _ahead(scene: Scene, late: list[Group], evidence: list[str]) -> Iterable[Fin
             continue
         here, there = shared
         if here.line > there.line > 0:
-            who = names(ids([group]))
+            who = group.who
             ahead.append(f"{who} is at line {here.line} of {here.name}, past line {there.line} where the others are.")
     if ahead:
         yield Finding("collective-mismatch", 0.53, named(late), [*evidence, *ahead])
@@ -108,7 +112,7 @@ def died_unseen(scene: Scene) -> Iterable[Finding]:
     for group in scene.groups:
         if group.kind not in _WAITS_INSIDE or group.idle or group.moved or group.halted:
             continue
-        logs = {name for process in group.members for name in process.logs}
+        logs = {name for process in group.members for name in process.logs} | _loose_logs(scene)
         ended = [hint for hint in scene.hints("thread-died", "task-died") if hint.source in logs]
         if not ended:
             continue
@@ -116,6 +120,13 @@ def died_unseen(scene: Scene) -> Iterable[Finding]:
         # An event loop goes on without a task; a thread that makes what the main thread waits for is missed.
         score = 0.84 if any(hint.kind == "thread-died" for hint in ended) and group.kind != "loop" else 0.66
         yield Finding("exception-swallowed", score, named([group]), [f"{say(group)}.", *logged(ended, most=1), *raised])
+
+
+def _loose_logs(scene: Scene) -> set[str]:
+    """Logs that somebody named; where there is but one group, and no log of its own, they can be nobody else's."""
+    if len(scene.groups) != 1 or any(process.logs for process in scene.dump.processes):
+        return set()
+    return {hint.source for hint in scene.dump.hints if hint.source}
 
 
 def polls_after_failure(scene: Scene) -> Iterable[Finding]:
@@ -170,15 +181,11 @@ def python_loop(scene: Scene) -> Iterable[Finding]:
             score = 0.56 if not thread.holds_gil else 0.63 if scene.joined else 0.86
             # Ranks that all compute, and none waits for another: two samples of a training often meet the same line.
             trains = group in scene.peers and not scene.joined and count(scene.peers) > 1
-            if trains:
-                yield Finding("python-loop", min(score, 0.62) - less, who, [text, *others], "slow")
-                continue
-            yield Finding("python-loop", score - less, who, [text, *others])
+            # One call or one loop that takes long looks the same; so nobody is called stuck for it.
+            yield Finding("python-loop", (min(score, 0.62) if trains else score) - less, who, [text, *others], "slow")
         elif group.progress == "looping" and group.busy:
             text = f"{say(group)}, in the same function in every sample and with a core busy."
-            # With nobody waiting for it this is what a program that works looks like as well.
-            waits = bool(scene.joined) or bool(scene.having("ray-get", "future", "http"))
-            yield Finding("python-loop", 0.62 - less, who, [text, *others], "hung" if waits else "slow")
+            yield Finding("python-loop", 0.62 - less, who, [text, *others], "slow")
         elif not group.progress and thread.active and thread.holds_gil and scene.joined and group in scene.peers:
             text = f"{say(group)}, running and holding the interpreter's lock."
             yield Finding("python-loop", 0.58 - less, who, [text, *others])
@@ -188,7 +195,7 @@ def compiling(scene: Scene) -> Iterable[Finding]:
     """Some compile or import while the others wait."""
     late = [group for group in apart(scene) if group.phases & {"compile", "import"} and group.kind != "file-lock"]
     if late:
-        moved = all(group.moved for group in late)
+        moved = all(group.moved or group.computes for group in late)
         evidence = [f"Compiling or importing: {say(late)}.", others_wait(scene)]
         yield Finding("compile-skew", 0.86 if moved else 0.8, named(late), evidence, "slow" if moved else "hung")
 
@@ -198,7 +205,7 @@ def saving(scene: Scene) -> Iterable[Finding]:
     late = [group for group in apart(scene) if group.phases & {"checkpoint", "offload"} and group.kind != "cuda"]
     if not late:
         return
-    moved = all(group.moved for group in late)
+    moved = all(group.moved or group.computes for group in late)
     gain, state = (0.06, "slow") if moved else (0.0, "hung")
     if all("checkpoint" not in group.phases for group in late):
         evidence = [f"Moving weights: {say(late)}.", others_wait(scene)]

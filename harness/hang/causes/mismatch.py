@@ -191,6 +191,8 @@ def same_line(scene: Scene) -> Iterable[Finding]:
     if len({group.wait.spot for group in together}) != 1 or together[0].phases & {"cleanup", "request-poll"}:
         return
     number = count(together)
+    if scene.unasked and not scene.dump.stands_for_all:
+        return  # whoever is late may be one of those
     if number < 2 and not scene.dump.stands_for_all:
         # One rank's stack: it waits for somebody whom nobody has dumped.
         evidence = [f"{say(together)}.", "Only this rank was dumped; it takes the others' stacks to tell."]

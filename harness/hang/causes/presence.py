@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, logged, named, say
@@ -10,6 +11,7 @@ from harness.hang.model import Process
 from harness.hang.scene import Group, Scene, count
 from harness.hang.waits import COMMUNICATION, JOINING, LEAVING, RUNNING, phases_of
 
+_EXIT_CODE = re.compile(r"ended, with exit code (-?\d+)")
 # Waits that end only by somebody else's doing.
 _DEPENDENT = COMMUNICATION | {
     "ray-get", "pipe", "queue", "mp-queue", "join", "future", "engine-reply", "http", "rollout", "dataloader",
@@ -18,6 +20,7 @@ _DEPENDENT = COMMUNICATION | {
 
 def stopped(scene: Scene) -> Iterable[Finding]:
     """Somebody pressed Ctrl-Z, sent SIGSTOP, or has a debugger attached."""
+    yield from _paused(scene)
     halted = [group for group in scene.groups if group.halted]
     unread = [process for process in scene.unread if process.state in ("T", "t")]
     who = named(halted) + [process.id for process in unread]
@@ -31,9 +34,43 @@ def stopped(scene: Scene) -> Iterable[Finding]:
     yield Finding("stopped", 0.96, who, evidence)
 
 
+def _paused(scene: Scene) -> Iterable[Finding]:
+    """A container that was named is paused: whatever runs in it is stopped."""
+    paused = [name for name, reason in scene.dump.unreachable.items() if "paused" in reason]
+    if paused:
+        evidence = [f"Container {name} is paused: nothing in it runs." for name in paused]
+        score, waiting = (0.93, _waiters(scene)) if _waiters(scene) else (0.8, "")
+        yield Finding("stopped", score, _in_there(scene, paused), [*evidence, *([waiting] if waiting else [])])
+
+
+def _ended_there(scene: Scene) -> Iterable[Finding]:
+    """A container that was named has ended."""
+    ended = {
+        name: int(match[1])
+        for name, reason in scene.dump.unreachable.items()
+        if (match := _EXIT_CODE.search(reason)) is not None
+    }
+    if ended and (waiting := _waiters(scene)):
+        evidence = [f"Container {name} has ended, with exit code {code}." for name, code in ended.items()]
+        yield Finding("dead-peer", 0.9, _in_there(scene, list(ended)), [*evidence, waiting])
+
+
+def _in_there(scene: Scene, containers: list[str]) -> list[str]:
+    """The ranks that can be nowhere else; without any the containers themselves."""
+    if scene.unasked and len(containers) == len(scene.dump.unreachable):
+        return [f"rank{rank}" for rank in scene.unasked]
+    return containers
+
+
+def _waiters(scene: Scene) -> str:
+    waiting = [group for group in scene.groups if group.kind in _DEPENDENT]
+    return f"Still waiting: {say(waiting)}." if waiting else ""
+
+
 def dead_peer(scene: Scene) -> Iterable[Finding]:
     """A process has ended or never started, and the others wait for it."""
     yield from _dead_actor(scene)
+    yield from _ended_there(scene)
     # A child that has ended matters where its owner waits for it.
     asking = set(named(scene.having("pipe", "mp-queue", "dataloader", "join")))
     gone = [process for process in scene.gone if process.role != "child" or process.owner in asking]
@@ -150,7 +187,7 @@ def init(scene: Scene) -> Iterable[Finding]:
     if absent:
         yield Finding("init", 0.75, absent, [*evidence, f"Not there: {names(absent)}."])
     elif late:
-        slow = all(group.gets_on for group in late)
+        slow = all(group.gets_on or group.computes for group in late)
         yield Finding(
             "init", 0.6 if at_run_time else 0.87, named(late), [*evidence, f"Not there yet: {say(late)}."],
             "slow" if slow else "hung",

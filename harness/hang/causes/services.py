@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from harness.hang.causes.awaited import by_tasks, waits_for_capacity
 from harness.hang.causes.finding import Finding, named, say
 from harness.hang.grouping import names
-from harness.hang.scene import Group, Scene, ids
-from harness.hang.standing import wakes
+from harness.hang.scene import Group, Scene, count, ids
+from harness.hang.standing import waits_for_ever, wakes
 from harness.hang.waits import COMMUNICATION, Wait
 
 # Waits that only another thread of the process ends, or a time-out.
@@ -26,9 +26,10 @@ def server(scene: Scene) -> Iterable[Finding]:
     servers = [group for group in scene.groups if group.role == "server" or group.kind in serving]
     clients = scene.having("http", "rollout")
     held = [group for group in servers if _is_held(group)]
-    if not held and scene.having("http", "loop"):
-        # A server by nothing but its deeds: its loop is held up, and somebody else waits.
-        held = [group for group in scene.others if _is_held(group)]
+    if not held:
+        # A server by nothing but its deeds: its loop is held up, and it listens, or somebody else waits.
+        waits = bool(scene.having("http", "loop"))
+        held = [group for group in scene.others if _is_held(group) and (waits or group.listens or _in_handler(group))]
     handling = [group for group in servers if group not in held and any(map(_handles, group.standing.others))]
     asking = f"Waiting for it: {say(clients)}."
     if held:
@@ -62,6 +63,12 @@ def _is_held(group: Group) -> bool:
     return group.kind in _FROM_OTHERS or "user-code" not in group.phases
 
 
+def _in_handler(group: Group) -> bool:
+    """Whether a callback of asyncio's waits for what it would have to await: that is wrong in any program."""
+    called = any(frame.function == "_run" and frame.file == "asyncio/events.py" for frame in group.wait.clean)
+    return called and group.role != "rank" and (group.kind in _FROM_OTHERS or group.at_lock)
+
+
 def _handles(wait: Wait) -> bool:
     """Whether a side thread is in a request's handler."""
     in_thread = any(frame.function in _HANDLERS or frame.file.startswith("anyio/_backends") for frame in wait.clean)
@@ -75,7 +82,11 @@ def staleness(scene: Scene) -> Iterable[Finding]:
     if not waiting or generating:
         return
     full = [group for group in waiting if any(other.kind == "capacity" for other in group.standing.others)]
-    if full:
+    starting = [child for child in scene.children_of(waiting) if child.moved or child.computes]
+    if starting:
+        text = f"But what it has started gets on: {say(starting)}."
+        yield Finding("staleness", 0.45, named(waiting), [f"{say(waiting)}.", text], "slow")
+    elif full:
         text = "Its submitting thread waits for capacity, and nobody generates."
         yield Finding("staleness", 0.84, named(full), [f"{say(full)}.", text])
     else:
@@ -100,7 +111,7 @@ def lost_await(scene: Scene) -> Iterable[Finding]:
                 yield finding
         elif missed:
             yield Finding("async-lost", 0.83, who, [*evidence, f"The others wait: {say(scene.joined)}."])
-        elif _has_nobody_to_serve(group) and not scene.children_of([group]):
+        elif _has_nobody_to_serve(scene, group) and not scene.children_of([group]):
             # A service would listen; this one has nobody from whom anything could come but its own tasks.
             yield Finding("async-lost", 0.6, who, evidence)
         elif group.works:
@@ -131,10 +142,26 @@ def own_threads(scene: Scene) -> Iterable[Finding]:
         yield Finding("async-lost", 0.66, named([group]), evidence)
 
 
-def _has_nobody_to_serve(group: Group) -> bool:
+def alone(scene: Scene) -> Iterable[Finding]:
+    """The only thread of a process waits at a queue between threads: nobody is left who could serve it."""
+    for group in scene.groups:
+        if group.role in ("child", "launcher") or group.progress != "still" or group.listens or group.halted:
+            continue
+        if group.kind != "queue" or scene.joined or scene.children_of([group]) or any(map(wakes, group.members)):
+            continue
+        single = all(len(process.threads) == 1 for process in group.members)
+        between_threads = any(frame.file == "queue.py" for frame in group.wait.clean)
+        # Without a time-out, as far as the kernel tells.
+        if single and between_threads and all(waits_for_ever(process) is not False for process in group.members):
+            nobody = "It is the only thread left: whoever used the other end of the queue has ended."
+            yield Finding("async-lost", 0.64, named([group]), [f"{say(group)}.", nobody])
+
+
+def _has_nobody_to_serve(scene: Scene, group: Group) -> bool:
     """Whether a program stands alone and listens on no socket; who counts switches has looked for sockets as well."""
     looked = all(sample.switches is not None for process in group.members for sample in process.samples)
-    return group.role == "driver" and looked and not group.listens and group.progress == "still"
+    single = group.role == "driver" or (group.role == "worker" and count(scene.groups) == 1)
+    return single and looked and not group.listens and group.progress == "still"
 
 
 def message_queue(scene: Scene) -> Iterable[Finding]:
@@ -152,7 +179,7 @@ def message_queue(scene: Scene) -> Iterable[Finding]:
 
 def is_all_idle(scene: Scene) -> bool:
     """Whether nobody has anything to do, SGLang's ranks that hand empty requests around included."""
-    if not scene.groups or scene.gone:
+    if not scene.groups or scene.gone or scene.dump.unreachable:
         return False
     polling = any(group.kind == "engine-poll" for group in scene.groups)
     return all(

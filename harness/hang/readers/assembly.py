@@ -16,8 +16,9 @@ from harness.processes.sampling.model import checked
 
 # What a manifest's entry and a process call alike.
 _SAME_FIELDS = (
-    "rank", "local_rank", "world_size", "pid", "ppid", "host", "container", "command",
-    "state", "wchan", "listens", "backends", "missing", "exit_code", "error", "logs", "blocked_call",
+    "rank", "local_rank", "world_size", "local_world_size", "pid", "ppid", "host", "container", "command",
+    "state", "wchan", "syscall", "lock_holder", "listens", "backends", "missing", "exit_code", "error", "logs",
+    "blocked_call",
 )  # fmt: skip
 # Likewise of their samples.
 _SAME_NUMBERS = (
@@ -99,6 +100,7 @@ class Assembly:
         for _, manifest in self.manifests:
             dump.world_size = manifest.world_size or dump.world_size
             dump.gap_seconds = manifest.gap_seconds or dump.gap_seconds
+            dump.unreachable |= manifest.unreachable
             dump.notes += [f"{host} couldn't be asked: {reason}" for host, reason in manifest.unreachable.items()]
             dump.notes += manifest.notes
         dump.processes = processes = [entry for entry in processes if not identity.is_system(entry.command)]

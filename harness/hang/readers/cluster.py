@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.hang.model import Frame, Hint, Loop, Task
 from harness.hang.readers.paths import short
 
 _WAITING = ("PENDING_CREATION", "DEPENDENCIES_UNREADY", "RESTARTING")
+# ray/src/ray/protobuf/common.proto, ActorDiedErrorContext.Reason; and what Ray writes where it gives no reason.
+_WANTED = frozenset({"OUT_OF_SCOPE", "REF_DELETED", "RAY_KILL"})
+_WANTED_WORDS = ("all references to the actor were removed", "exit_actor", "INTENDED", "ray.kill", "owner has died")
 _ROW = re.compile(r"^\s*\d+\s+([0-9a-f]{8,})\s+(\S+)\s+(ALIVE|DEAD|PENDING_CREATION|DEPENDENCIES_UNREADY|RESTARTING)\b")
 
 
@@ -60,15 +63,21 @@ def looks_like_actors(head: bytes) -> bool:
 
 
 def read_actors(data: bytes) -> tuple[list[str], list[Hint]]:
-    """Actors that wait for a place, and a hint for each dead one."""
-    text = data.decode("utf-8", "replace")
+    """Actors that wait for a place, and a hint for each that died.
+
+    Ray lists actors of jobs that are over as well, and those that ended because nobody needed them any more. A job
+    lives whose actors aren't all dead; where all are, the last one may.
+    """
+    rows = _rows(data.decode("utf-8", "replace"))
+    living = {row.job for row in rows if row.state != "DEAD"} or {max((row.job for row in rows), default="")}
     pending: list[str] = []
     hints: list[Hint] = []
-    for identity, name, state in _rows(text):
-        if state in _WAITING:
-            pending.append(f"{name} {identity[:8]}")
-        elif state == "DEAD":
-            hints.append(Hint("ray-died", f"actor {name} {identity[:8]} is dead"))
+    for row in rows:
+        if row.state in _WAITING:
+            pending.append(f"{row.name} {row.identity[:8]}")
+        elif row.state == "DEAD" and not row.ended_well and (not row.job or row.job in living):
+            why = f": {row.why}" if row.why else ""
+            hints.append(Hint("ray-died", f"actor {row.name} {row.identity[:8]} is dead{why}"))
     return pending, hints
 
 
@@ -102,9 +111,25 @@ def read_table(name: str, data: bytes) -> tuple[list[str], list[str]]:
     return [], []
 
 
-def _rows(text: str) -> list[tuple[str, str, str]]:
+class _Actor(NamedTuple):
+    """One row of the list; a printed one has the first three only."""
+
+    identity: str
+    name: str
+    state: str
+    job: str = ""
+    reason: str = ""
+    why: str = ""
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether it ended because somebody wanted that."""
+        return self.reason in _WANTED or any(word in self.why for word in _WANTED_WORDS)
+
+
+def _rows(text: str) -> list[_Actor]:
     if text.lstrip()[:1] not in "[{":
-        return [match.groups() for line in text.splitlines() if (match := _ROW.match(line))]  # type: ignore[misc]
+        return [_Actor(*match.groups()) for line in text.splitlines() if (match := _ROW.match(line))]
     try:
         content: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -112,11 +137,17 @@ def _rows(text: str) -> list[tuple[str, str, str]]:
     content = _unwrapped(content)
     if not isinstance(content, list):
         return []
-    return [
-        (str(row.get("actor_id", "")), str(row.get("class_name", "")), str(row.get("state", "")))
-        for row in content
-        if isinstance(row, dict)
-    ]
+    return [_actor(row) for row in content if isinstance(row, dict)]
+
+
+def _actor(row: dict[str, Any]) -> _Actor:
+    died = row.get("death_cause")
+    context = next((part for part in died.values() if isinstance(part, dict)), {}) if isinstance(died, dict) else {}
+    said = str(context.get("error_message") or "").strip().splitlines()[:1]
+    return _Actor(
+        str(row.get("actor_id", "")), str(row.get("class_name", "")), str(row.get("state", "")),
+        str(row.get("job_id") or ""), str(context.get("reason") or ""), said[0][:160] if said else "",
+    )  # fmt: skip
 
 
 def _unwrapped(content: Any) -> Any:

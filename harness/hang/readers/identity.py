@@ -103,10 +103,11 @@ def name_all(processes: list[Process]) -> None:
             process.id = _free(f"worker:{process.pid}", taken, process)
     rest = [process for process in unnamed if not process.id]
     # One process that is nothing else is the driver; several alike are workers of something that we don't know.
-    if len(rest) == 1 and "driver" not in taken and not _looks_distributed(rest[0]):
-        rest[0].role, rest[0].id = "driver", "driver"
+    living = [process for process in rest if not process.missing]
+    if len(living) == 1 and "driver" not in taken and not _looks_distributed(living[0]):
+        living[0].role, living[0].id = "driver", "driver"
         taken.add("driver")
-        rest = []
+        rest.remove(living[0])
     for number, process in enumerate(rest, start=1):
         process.role = "worker"
         # A paste without numbers is counted.

@@ -70,6 +70,7 @@ class ProcessEntry:
         missing: expected by the world size, but nowhere found.
         exit_code: of a process that has ended, where somebody kept it.
         wchan, syscall: where the kernel has it, for a process in state D or one that no dumper could read.
+        lock_holder: who holds the lock on a file that it waits for, and which file.
         job: what the ranks of one launch have in common (the address of their store), to tell two jobs apart.
         blocked_call: with ``locals``, the call of torch.distributed that it is in, with types and sizes of its tensors.
         recorder: the file in this folder with its Flight Recorder.
@@ -97,6 +98,7 @@ class ProcessEntry:
     state: str = ""
     wchan: str = ""
     syscall: str = ""
+    lock_holder: str = ""
     listens: bool = False
     backends: str = ""
     missing: bool = False

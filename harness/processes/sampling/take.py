@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from harness import __version__
-from harness.processes.sampling import facts, gpu, inside, roles, turns
+from harness.processes.sampling import facts, file_locks, gpu, inside, roles, turns
 from harness.processes.sampling.aside import Logs, recorder_of
 from harness.processes.sampling.dumper import DENIED, MISSING, Dumped, Dumper, find_py_spy
 from harness.processes.sampling.find import find
@@ -300,6 +300,7 @@ def _finish(entry: ProcessEntry) -> None:
     if entry.state in ("D", "S") or not any(sample.file for sample in entry.samples):
         with contextlib.suppress(OSError):
             entry.wchan, entry.syscall = facts.kernel_place(entry.pid)
+            entry.lock_holder = file_locks.holder_of(entry.pid) if "lock" in entry.wchan else ""
     if last is not None and not entry.error and not any(sample.file for sample in entry.samples):
         entry.error = last.error
 
