@@ -36,7 +36,12 @@ def _console(stderr: bool) -> Console:
     from rich.console import Console
     from rich.theme import Theme
 
-    return Console(theme=Theme(_STYLES), highlight=False, soft_wrap=True, stderr=stderr)
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            """Somebody's `| head` has seen enough, which is no failure; rich would end with 1."""
+            raise BrokenPipeError
+
+    return Ours(theme=Theme(_STYLES), highlight=False, soft_wrap=True, stderr=stderr)
 
 
 def out() -> Console:

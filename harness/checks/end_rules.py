@@ -33,12 +33,24 @@ def loaded(run: Gathered, agent: AgentSource) -> Finding | None:
         )
     raised = run.trace.raised
     if raised is not None and raised["during"] == "import":
-        return _raised(raised, "agent.import", title, "It raises before it can run.")
+        found = _raised(raised, "agent.import", title, "It raises before it can run.")
+        return found.model_copy(update={"mend": _package(raised)})
     if run.trace.event("constructed") is None and run.trace.cut is None:
         return process_ended(run, "agent.import", title)
     if run.trace.event("constructed") is None:
         return None
     return Finding(id="agent.load", title=title, status="pass", detail=agent.given)
+
+
+def _package(raised: dict[str, Any]) -> str:
+    """How a package that the agent imports gets into the stack; "" where that isn't what is wrong."""
+    missing = re.fullmatch(r"No module named '([\w.]+)'", raised["message"].strip())
+    if raised["type"] != "ModuleNotFoundError" or missing is None:
+        return ""
+    name = missing[1].partition(".")[0]
+    return (
+        f"put the package that has {name} into WORKSPACE/requirements.txt\nmake up   # installs it in every container"
+    )
 
 
 def ended(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001

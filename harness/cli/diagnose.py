@@ -15,7 +15,7 @@ from harness.hang.decide import diagnose
 from harness.hang.page import NAME, build
 from harness.hang.page.write import environment_of, keep_diagnosis, now
 from harness.hang.readers import read
-from harness.hang.show import show
+from harness.hang.show import NOT_SHOWN, show
 from harness.printable import printable_all
 from harness.runs import Redactor, shown
 from harness.runs.environment import secrets_of
@@ -57,4 +57,6 @@ def command(ctx: click.Context, /, path: str, everything: bool, **flags: Any) ->
         console.note(f"as a page: {shown(folder)}/{NAME}")
     if problem is not None:
         console.note(f"no page was written: {problem}")
+    if verdict.state == "unknown":
+        console.note(NOT_SHOWN)
     ctx.exit(1 if verdict.hangs else 0)

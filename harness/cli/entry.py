@@ -14,9 +14,14 @@ def main() -> None:
     if _everything_is_up(arguments):
         sys.exit(0)
     # Not above: what the verbs need takes longer to import than a warm `up` takes in all.
-    from harness.cli.main import run
+    try:
+        from harness.cli.main import run
 
-    sys.exit(run(arguments))
+        sys.exit(run(arguments))
+    except KeyboardInterrupt:
+        # While it was being imported, or once `run` had said all: nobody wants a traceback for that.
+        sys.stderr.write("✗ Stopped by Ctrl-C.\n")
+        sys.exit(130)
 
 
 def _everything_is_up(arguments: list[str]) -> bool:

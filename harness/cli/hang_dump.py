@@ -72,7 +72,7 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     from harness.cli.hang_steps import fitting
     from harness.hang import seen_here
     from harness.hang.decide import diagnose
-    from harness.hang.show import show
+    from harness.hang.show import NOT_SHOWN, show
     from harness.printable import printable_all
 
     seen_here.mark(collected.manifest.processes, collected.dump.processes)
@@ -105,6 +105,8 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
         console.note(f"stacks and verdict: {shown(folder)}; as a page: {shown(folder)}/{NAME}")
     if problem is not None:
         console.show_error(problem)
+    if verdict.state == "unknown":
+        console.note(NOT_SHOWN)
     ctx.exit(1 if verdict.hangs else problem.exit_code if problem is not None else 0)
 
 

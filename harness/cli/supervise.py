@@ -55,6 +55,7 @@ def _begin_in_background(settings: Settings, folder: RunFolder) -> None:
     if settings.json_output:
         console.emit_json(record.model_dump(mode="json"))
     console.ok(f"runs in the background as process {record.pid}; its output and result: {shown(folder.path)}")
+    console.mend(f"make run CMD='kill {record.pid}'   # ends it")
 
 
 def _plan(settings: Settings, folder: RunFolder) -> Plan:

@@ -36,9 +36,21 @@ def keep(root: Path, collected: Collected, verdict: Mapping[str, Any], redactor:
         if page:
             folder.write_text(NAME, page)
         folder.write_json(MANIFEST, collected.manifest.as_dict())
-        result = {"verb": "hang-dump", "exit_code": int(verdict["state"] == "hung"), "cause": verdict["cause"]}
+        result: dict[str, Any] = {
+            "verb": "hang-dump",
+            "exit_code": int(verdict["state"] == "hung"),
+            "cause": verdict["cause"],
+        }
+        result |= {"state": verdict["state"], "verdict": _in_words(verdict)}
         folder.finish(result, fingerprint=of_this_process)
     except BaseException:
         folder.discard()
         raise
     return folder.path
+
+
+def _in_words(verdict: Mapping[str, Any]) -> str:
+    """A verdict for a list of many: what, and who."""
+    who = ", ".join(verdict["laggards"][:4])
+    cause = f" ({verdict['cause']})" if verdict["cause"] not in ("none", "unknown") else ""
+    return f"{verdict['state']}: {verdict['title']}{cause}{f'; {who}' if who else ''}"

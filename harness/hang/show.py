@@ -10,6 +10,10 @@ from harness.hang.verdict import GroupRow, Verdict
 from harness.printable import printable
 
 _FEW_GROUPS, _FEW_FRAMES, _FEW_PROCESSES, _FEW_NOTES = 8, 8, 24, 6
+# What goes with a verdict that decides nothing, for it shares its exit code with a clean bill of health.
+NOT_SHOWN = (
+    "exit code 0 means here: no hang was shown. It doesn't mean that nothing hangs; `state` in --json tells them apart"
+)
 _HEADS = {
     "hung": (console.bad, "Hung"),
     "slow": (console.warn, "Slow, not stuck"),

@@ -182,7 +182,8 @@ class Listed:
     """One run in the list of all.
 
     Args:
-        outcome: ``ok``, ``failed``, or ``unfinished`` where there is no result.
+        outcome: ``ok``, ``failed``, or ``unfinished`` where there is no result; of a hang dump also what it found,
+            ``hung`` or ``unknown``.
     """
 
     path: Path
@@ -208,6 +209,9 @@ def listed(root: Path) -> list[Listed]:
             found.append(Listed(path, verb, "unfinished", {}))
             continue
         outcome = "ok" if result.get("exit_code", 0) == 0 else "failed"
+        # That something hangs is what such a run has found out; it didn't fail.
+        if result.get("state") in ("hung", "unknown"):
+            outcome = str(result["state"])
         found.append(Listed(path, str(result.get("verb", verb)), outcome, result))
     return found
 

@@ -13,6 +13,7 @@ from harness.places import write_whole
 from harness.runs.folder import RESULT, Listed, listed
 
 INDEX = "index.html"
+_OUTCOMES = ("ok", "failed", "hung", "unknown", "unfinished")
 PAGE = "report.html"
 _STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)-")
 
@@ -24,7 +25,7 @@ class Row:
     Args:
         name: its folder's name.
         when: as people write it; empty where the name doesn't tell.
-        outcome: ``ok``, ``failed`` or ``unfinished``.
+        outcome: ``ok``, ``failed``, ``unfinished``; of a hang dump ``hung`` or ``unknown``.
         about: what it was about, in a few words.
         page: its page's name in the folder; empty where it has none.
     """
@@ -53,7 +54,7 @@ def write_page(root: Path) -> Path | None:
     from harness.runs.html.page import render
 
     all_rows = rows(root)
-    outcomes = [(name, sum(row.outcome == name for row in all_rows)) for name in ("ok", "failed", "unfinished")]
+    outcomes = [(name, sum(row.outcome == name for row in all_rows)) for name in _OUTCOMES]
     html = render("index.html.j2", root, rows=all_rows, outcomes=[pair for pair in outcomes if pair[1]])
     if not root.is_dir():
         return None

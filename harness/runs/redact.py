@@ -46,7 +46,8 @@ _AFTER: list[_Shape] = [
         (
             ("key", "secret", "passw", "token"),
             r"(?i)([\"']?\b[a-z0-9_-]*(?:api[_-]?key|secret|password|passwd|access[_-]?token|auth[_-]?token)[\"']?\s*[:=]\s*[\"']?)"
-            r"([^\s\"',;}{)]{8,})",
+            # A call or a look-up is where a secret comes from, and none itself; its quotes may be escaped for a page.
+            r"(?![a-z_][\w.]*[(\[](?:[\"']|&#3[49];|&quot;|[\w.]*[)\],]))([^\s\"',;}{)]{8,})",
         ),
     )
 ]

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +149,34 @@ def port_free(port: int, setting: str) -> None:
         f"{setting}={port} is taken by {port_holder(port)}.",
         mend=f"make up {setting}={next_free(port)}   # or end that program",
     )
+
+
+def taken_by_container(setting: str, port: int, name: str, project: str) -> PortTaken:
+    """The error for a port that a container publishes: who it is says more than the engine's own helper."""
+    whose = f"container {name}" + (f" of the Compose project {project}" if project else "")
+    return PortTaken(
+        f"{setting}={port} is taken by the {whose}.",
+        mend=f"make up {setting}={next_free(port)}   # or: docker stop {name}",
+    )
+
+
+def ports_free(asked: Mapping[str, int], running: Callable[[], Sequence[docker_engine.Container]]) -> None:
+    """Raise PortTaken, naming the holders, if something listens on one of these ports of 127.0.0.1.
+
+    Args:
+        asked: setting to port.
+        running: this engine's containers; asked only where a port is taken.
+    """
+    taken: list[PortTaken] = []
+    for setting, port in asked.items():
+        try:
+            port_free(port, setting)
+        except PortTaken as error:
+            holder = next((one for one in running() if port in one.published_ports), None)
+            named = holder and taken_by_container(setting, port, holder.name, holder.project)
+            taken.append(named or error)
+    if taken:
+        raise PortTaken(" ".join(one.what for one in taken), mend="\n".join(one.mend for one in taken))
 
 
 def port_holder(port: int) -> str:

@@ -172,6 +172,17 @@ def with_gpus(plan: Plan, machine: Machine, catalogue: Catalogue) -> Plan:
     )
 
 
+def unwritable(workspace: Path, uid: int, gid: int) -> str:
+    """Why programs in the containers can't write into the workspace; "" where they can, or it isn't known."""
+    try:
+        found = workspace.stat()
+    except OSError:
+        return ""
+    if uid == 0 or found.st_uid == uid or found.st_mode & 0o002 or (found.st_gid == gid and found.st_mode & 0o020):
+        return ""
+    return f"the containers run as user {uid}, who may not write into {workspace} (mode {found.st_mode & 0o777:o})"
+
+
 def container_user(workspace: Path) -> tuple[int, int]:
     """Who the containers run as: the workspace's owner, 1000 where that is root.
 

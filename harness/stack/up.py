@@ -23,7 +23,7 @@ from harness.stack.images import ensure_images
 from harness.stack.images.catalogue import load_catalogue
 from harness.stack.machines import sharing
 from harness.stack.observe import Service
-from harness.stack.plan import Plan, make_plan, with_gpus
+from harness.stack.plan import Plan, make_plan, unwritable, with_gpus
 from harness.stack.presets import environment, write_environment
 from harness.stack.remembering import write_record
 from harness.stack.status import remember
@@ -81,6 +81,9 @@ def up(settings: Settings) -> Result:
     if said := exposed.warning(settings.workspace, home(), _home_of_user()):
         console.warn(said)
         console.mend("make up WORKSPACE=FOLDER   # a folder with your project alone")
+    # Nobody is told of the sample's own folder, into which nothing of a user's writes.
+    if settings.origin("workspace") != "default" and (said := unwritable(settings.workspace, plan.uid, plan.gid)):
+        console.warn(said, f"sudo chown {plan.uid}:{plan.gid} {settings.workspace}")
     engine = limits.look(client)
     limits.decide(settings, engine)  # refused before anything is fetched or built
     if engine.cannot:
@@ -91,7 +94,7 @@ def up(settings: Settings) -> Result:
         # What would stop it in the end is looked at first, before minutes of downloading and building.
         mine = docker_engine.containers(client, settings.project)
         guard.our_own(settings, mine)
-        _check_ports(plan, mine)
+        _check_ports(client, plan, mine)
         model = None if plan.external else models.resolve(settings)
         # Before the images: a hub that can't be reached is to be known in seconds, not after minutes of building.
         served = weights.fetch(plan, model) if model else None
@@ -247,7 +250,7 @@ def _failed(client: Any, service: Service, what: str) -> ServiceFailed:
     )
 
 
-def _check_ports(plan: Plan, mine: list[Container]) -> None:
+def _check_ports(client: Any, plan: Plan, mine: list[Container]) -> None:
     """Refuse ports that somebody else holds; a port that a container of ours publishes is not somebody else's."""
     asked = {"DASHBOARD_PORT": plan.settings.dashboard_port}
     if not plan.external:
@@ -259,9 +262,8 @@ def _check_ports(plan: Plan, mine: list[Container]) -> None:
         sharing.check_ports(plan, mine)
         # Bound by `dev` itself; sharing has looked.
         ours |= {plan.settings.dashboard_port} if sharing.runs(mine) else set()
-    for setting, port in asked.items():
-        if port not in ours:
-            guard.port_free(port, setting)
+    wanted = {setting: port for setting, port in asked.items() if port not in ours}
+    guard.ports_free(wanted, lambda: docker_engine.all_containers(client))
 
 
 def _prepare_folders(plan: Plan) -> None:

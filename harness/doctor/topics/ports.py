@@ -38,9 +38,8 @@ def gather(setting: str, number: int, project: str, published: dict[int, tuple[s
         name, owner = published[number]
         if owner == project:
             return Port(setting, number, "ours")
-        whose = f"container {name}" + (f" of the Compose project {owner}" if owner else "")
-        mend = f"make up {setting}={guard.next_free(number)}   # or: docker stop {name}"
-        return Port(setting, number, "taken", f"{setting}={number} is taken by the {whose}.", mend)
+        taken = guard.taken_by_container(setting, number, name, owner)
+        return Port(setting, number, "taken", taken.what, taken.mend)
     try:
         guard.port_free(number, setting)
     except PortTaken as error:

@@ -8,11 +8,11 @@ from rich.filesize import decimal
 
 from harness.doctor.check import Check
 from harness.doctor.context import Context
-from harness.doctor.findings import Finding, note, of_error, ok
+from harness.doctor.findings import Finding, note, of_error, ok, warn
 from harness.doctor.model import Model
 from harness.errors import DrydockError
 from harness.settings import Settings, environment_name
-from harness.stack.plan import make_plan
+from harness.stack.plan import make_plan, unwritable
 
 # These have a meaning with ENGINE=external only; SDKs read them too, so that many people have them exported.
 OF_EXTERNAL = ("openai_base_url", "openai_api_key")
@@ -64,7 +64,12 @@ def _plan(context: Context) -> list[Finding]:
     except DrydockError as error:
         return [of_error(error)]
     owner = f"user {plan.uid}:{plan.gid}"
-    return [ok(f"workspace {context.settings.workspace}; containers run as {owner}")]
+    workspace = context.settings.workspace
+    reason = unwritable(workspace, plan.uid, plan.gid)
+    if reason and context.settings.origin("workspace") != "default":
+        mend = f"sudo chown {plan.uid}:{plan.gid} {workspace}"
+        return [warn(f"workspace: {reason}", "What a training writes there fails with `Permission denied`.", mend)]
+    return [ok(f"workspace {workspace}; containers run as {owner}")]
 
 
 def _model(context: Context) -> list[Finding]:

@@ -11,7 +11,9 @@ import jinja2
 from markupsafe import Markup
 
 from harness import __version__
+from harness.runs.redact import Redactor
 
+_REDACTOR = Redactor()
 _HERE = Path(__file__).parent / "templates"
 
 
@@ -33,6 +35,7 @@ def render(template: str, folder: Path, *, style_of: str = "", script_of: str = 
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_redacted,
     )
     environment.filters |= {"seconds": seconds, "count": count, "printable": printable}
     style, script = (_HERE / "style.css").read_text("utf-8"), (_HERE / "script.js").read_text("utf-8")
@@ -42,6 +45,11 @@ def render(template: str, folder: Path, *, style_of: str = "", script_of: str = 
     return environment.get_template(template).render(
         **values, style=Markup(style), script=Markup(script), policy=policy, version=__version__
     )
+
+
+def _redacted(value: Any) -> Any:
+    """Shapes of secrets are known in a text as it is: once it is escaped, quotes and ends of values are others."""
+    return _REDACTOR.text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def seconds(value: float | None) -> str:

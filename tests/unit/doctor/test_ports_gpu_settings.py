@@ -120,6 +120,7 @@ def test_a_workspace_that_is_not_there(tmp_path: Path) -> None:
     def look(workspace: Path) -> list[Finding]:
         return check.look(Context(load_settings(environ={"WORKSPACE": str(workspace)}), clone=tmp_path))
 
+    tmp_path.chmod(0o777)
     assert [finding.sign for finding in look(tmp_path)] == ["ok"]
     (finding,) = look(tmp_path / "gone")
     assert finding.sign == "bad"

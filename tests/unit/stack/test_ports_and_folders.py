@@ -1,0 +1,41 @@
+"""Ports that somebody has, and a workspace that the containers can't write into."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.errors import PortTaken
+from harness.stack import guard
+from harness.stack.plan import unwritable
+
+
+def test_a_taken_port_names_the_container_that_has_it_and_all_are_told_at_once() -> None:
+    with socket.socket() as one, socket.socket() as other:
+        ports = []
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+            each.listen()
+            ports.append(each.getsockname()[1])
+        holder: Any = SimpleNamespace(name="theirs-inference-1", project="theirs", published_ports=(ports[0],))
+        with pytest.raises(PortTaken) as raised:
+            guard.ports_free({"PORT": ports[0], "DASHBOARD_PORT": ports[1]}, lambda: [holder])
+    assert f"PORT={ports[0]} is taken by the container theirs-inference-1 of the Compose project theirs" in (
+        raised.value.what
+    )
+    assert "docker stop theirs-inference-1" in raised.value.mend
+    assert f"DASHBOARD_PORT={ports[1]} is taken" in raised.value.what
+
+
+def test_a_folder_of_roots_can_not_be_written_by_the_containers_user(tmp_path: Path) -> None:
+    owner = tmp_path.stat().st_uid
+    tmp_path.chmod(0o755)
+    assert "may not write" in unwritable(tmp_path, owner + 1000, 99999)
+    assert unwritable(tmp_path, owner, 99999) == ""
+    tmp_path.chmod(0o777)
+    assert unwritable(tmp_path, owner + 1000, 99999) == ""
+    assert unwritable(tmp_path / "absent", 1000, 1000) == ""
