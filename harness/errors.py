@@ -353,18 +353,30 @@ class SavedUnusable(UsageError):
     mend = "make save OUT=FOLDER   # on the machine that has it; then copy the whole folder"
 
 
+def _scripts(commands: Sequence[str]) -> list[str]:
+    """What command lines of Python can be told by: the script, without its folders."""
+    words = (word.rpartition("/")[2] for command in commands for word in command.split()[1:3])
+    return list(dict.fromkeys(word for word in words if word.endswith(".py") and word.isascii() and " " not in word))
+
+
 class NothingToSample(UsageError):
     """A dump of stacks finds nobody who is meant; names those that could be."""
 
     @classmethod
-    def of(cls, asked: str, others: list[str], unreachable: Mapping[str, str]) -> NothingToSample:
+    def of(
+        cls, asked: str, others: list[str], unreachable: Mapping[str, str], containers: Sequence[str] = ()
+    ) -> NothingToSample:
         """The error for what was asked for (``PIDS=7``; "" for everything that trains or serves)."""
         reasons = [f"{name} couldn't be asked: {reason}" for name, reason in unreachable.items()]
         seen = [f"Python processes that are there: {', '.join(dict.fromkeys(other[:80] for other in others[:4]))}."]
         return cls(
             f"there is no process for {asked}" if asked else "nothing that looks like training or serving runs here",
             consequence="; ".join(reasons) or (seen[0] if others else "There is nothing to sample."),
-            mend="make hang-dump PIDS=1234,1235   # these and what they have started; or MATCH='train.py'",
+            mend="\n".join(
+                [f"make hang-dump MATCH={script}   # with all that it has started" for script in _scripts(others)[:2]]
+                + [f"make hang-dump CONTAINERS={name}   # Python runs in it" for name in containers[:2]]
+            )
+            or "ps -eo pid,args   # who is meant? then make hang-dump PIDS=NUMBER, or MATCH=NAME",
         )
 
 

@@ -11,7 +11,7 @@ import click
 
 from harness import console
 from harness.cli.delegated import runs_in_dev
-from harness.cli.next_steps import not_pid
+from harness.cli.next_steps import command_line, not_pid, through_make
 from harness.cli.options import json_option, setting_option
 from harness.cli.ways import ways_in
 from harness.errors import BadSetting, DrydockError, NothingToSample, SamplingDenied
@@ -20,7 +20,7 @@ from harness.hang.ways import Way
 from harness.hang.ways.here import Here
 from harness.processes.sampling.dumper import DENIED
 from harness.processes.sampling.model import ProcessEntry, SampleRequest
-from harness.settings import Settings, load_settings
+from harness.settings import Settings, home, in_container, load_settings
 
 if TYPE_CHECKING:
     from harness.hang.collect import Collected
@@ -61,6 +61,7 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     _hand_on(ctx, settings, everything, in_full)
     with console.step("sampling", quiet_below=3600):
         ways = ways_in(settings)
+        _say_where(ways, settings)
         threading.Thread(target=_load_the_rest, args=(ways,), daemon=True).start()
         answers, unreachable = ask(ways, request)
 
@@ -100,7 +101,7 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
         problem = error
     if settings.json_output:
         console.emit_json({**answer, "folder": None if folder is None else str(folder)})
-    _say_what(collected, settings)
+    _say_what(collected, settings, everything)
     if folder is not None:
         console.note(f"stacks and verdict: {shown(folder)}; as a page: {shown(folder)}/{NAME}")
     if problem is not None:
@@ -168,7 +169,8 @@ def _refuse_empty(collected: Collected, settings: Settings) -> None:
         if settings.logs and collected.dump.hints:
             return  # nobody lives any more, and their logs tell of it
         asked = f"PIDS={settings.pids}" if settings.pids else f"MATCH={settings.match}" if settings.match else ""
-        raise NothingToSample.of(asked, collected.left_out, collected.manifest.unreachable)
+        neighbours = _neighbours(settings)
+        raise NothingToSample.of(asked, collected.left_out, collected.manifest.unreachable, neighbours)
     denied = denied_of(entries)
     if denied and not collected.dumps_of_stacks:
         what = f"{len(denied)} processes are there, and none of them could be sampled"
@@ -191,13 +193,41 @@ def denied_of(entries: Sequence[ProcessEntry]) -> list[ProcessEntry]:
 def as_root(settings: Settings) -> str:
     """The same dump by whoever may read them."""
     from harness.cli.hang_steps import TARGETS
-    from harness.cli.next_steps import command_line, typed
+    from harness.cli.next_steps import typed
 
     again = command_line("hang-dump", typed(settings, TARGETS))
     return f"sudo -E {again}" if os.geteuid() else again
 
 
-def _say_what(collected: Collected, settings: Settings) -> None:
+def _named(settings: Settings) -> bool:
+    """Whether somebody said who is meant."""
+    return bool(
+        settings.pids or settings.containers or settings.match or settings.ray_address or settings.via or settings.hosts
+    )
+
+
+def _say_where(ways: Sequence[Way], settings: Settings) -> None:
+    """Who expects a stack and has none would take strangers' processes for its own."""
+    if _named(settings) or in_container() or not all(isinstance(way, Here) for way in ways):
+        return
+    stack = "no stack is up (make up), so this" if (home() / "Makefile").is_file() else "this"
+    console.note(f"{stack} is about whatever trains or serves on the whole machine")
+
+
+def _neighbours(settings: Settings) -> list[str]:
+    """Containers that nobody has asked; none where somebody has said who is meant."""
+    if _named(settings) or in_container():
+        return []
+    try:
+        from harness import docker_engine
+        from harness.hang.ways import neighbours
+
+        return neighbours.with_python(docker_engine.all_containers(docker_engine.connect()), settings.project)
+    except (ImportError, DrydockError):
+        return []  # without Docker there are no containers to tell of
+
+
+def _say_what(collected: Collected, settings: Settings, everything: bool) -> None:
     denied = denied_of(collected.manifest.processes)
     if denied:
         console.warn(
@@ -207,5 +237,11 @@ def _say_what(collected: Collected, settings: Settings) -> None:
     if collected.left_out:
         from harness.printable import printable
 
-        names = ", ".join(dict.fromkeys(printable(command, 60) for command in collected.left_out[:4]))
-        console.note(f"{len(collected.left_out)} other Python processes were left out (--everything, MATCH=): {names}")
+        left_out = ", ".join(dict.fromkeys(printable(command, 60) for command in collected.left_out[:4]))
+        how = "MATCH=" if everything or through_make() else "--everything, MATCH="
+        console.note(f"{len(collected.left_out)} other Python processes were left out ({how}): {left_out}")
+    if names := _neighbours(settings):
+        shown = ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
+        more = f"{len(names)} containers here run Python and weren't asked: {shown}"
+        console.note(more)
+        console.mend(command_line("hang-dump", {"containers": names[0]}))

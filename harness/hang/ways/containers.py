@@ -8,6 +8,7 @@ ends as soon as that closes: also when this process is killed, for the engine th
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fnmatch
 import re
 import socket
@@ -35,10 +36,15 @@ _STDOUT = 1
 
 
 class ContainerWay:
-    """One container."""
+    """One container.
 
-    def __init__(self, client: Any, target: Container, image: str) -> None:
+    Args:
+        named: a person has named it: where nothing in it looks like training or serving, all its Python is meant.
+    """
+
+    def __init__(self, client: Any, target: Container, image: str, *, named: bool = False) -> None:
         self.name = target.name
+        self._named = named
         self._client, self._target, self._image = client, target, image
         self._connection: Any = None
 
@@ -50,6 +56,12 @@ class ContainerWay:
         """
         if reason := why_not(self._target):
             raise Unreachable(reason)
+        answer = self._answer(request, deadline)
+        if self._named and not answer.processes and answer.left_out and not (request.match or request.everything):
+            answer = self._answer(dataclasses.replace(request, everything=True), deadline)
+        return answer
+
+    def _answer(self, request: SampleRequest, deadline: float) -> NodeAnswer:
         try:
             output, complaint = self._probe(request, deadline)
         except docker.errors.DockerException as error:
@@ -121,7 +133,9 @@ def by_name(client: Any, wanted: Sequence[str], image: str) -> list[Way]:
     Raises:
         BadSetting: a name calls for none.
     """
-    return [ContainerWay(client, one, image) for one in choose(docker_engine.all_containers(client), wanted)]
+    return [
+        ContainerWay(client, one, image, named=True) for one in choose(docker_engine.all_containers(client), wanted)
+    ]
 
 
 def choose(there: Sequence[Container], wanted: Sequence[str]) -> list[Container]:

@@ -55,8 +55,8 @@ class Found:
 
 def find(request: SampleRequest) -> Found:
     """The processes that a request is about, with everything about them that is quickly seen and needs no dumper."""
-    seen = _look_around(request.within)
-    chosen, left_out = _choose(request, seen)
+    seen, handed_over = _look_around(request.within)
+    chosen, left_out = _choose(request, seen, handed_over)
     order = [pid for pid in seen if pid in chosen]
     host, container = facts.host(), ""
     entries = [_entry(seen[pid], seen, chosen, host, container) for pid in order]
@@ -66,8 +66,11 @@ def find(request: SampleRequest) -> Found:
     return Found(entries, left_out)
 
 
-def _look_around(within: str) -> dict[int, Seen]:
-    """Everything that could be meant: no kernel threads, nothing of ours; of one container alone where one is named."""
+def _look_around(within: str) -> tuple[dict[int, Seen], set[int]]:
+    """Everything that could be meant: no kernel threads, nothing of ours; of one container alone where one is named.
+
+    With it those that a person has handed over to `make run`: whatever they look like, they are what it is about.
+    """
     seen: dict[int, Seen] = {}
     for pid in sorted(all_pids()):
         stat = read_stat(pid)
@@ -80,11 +83,13 @@ def _look_around(within: str) -> dict[int, Seen]:
             continue
         seen[pid] = Seen(stat, arguments or [])
     seen.pop(os.getpid(), None)
+    supervisors = [pid for pid, one in seen.items() if roles.is_supervisor(one.arguments)]
+    handed_over = set(descendants_of(supervisors, {pid: one.stat for pid, one in seen.items()}))
     for pid in [pid for pid, one in seen.items() if roles.is_own(one.arguments)]:
         del seen[pid]
     for pid, one in seen.items():
         one.python = _is_python(pid, one)
-    return seen
+    return seen, handed_over
 
 
 def _is_python(pid: int, one: Seen) -> bool:
@@ -98,7 +103,7 @@ def _is_python(pid: int, one: Seen) -> bool:
         return bool(roles.RAY_WORKER.search(one.command))
 
 
-def _choose(request: SampleRequest, seen: dict[int, Seen]) -> tuple[set[int], list[str]]:
+def _choose(request: SampleRequest, seen: dict[int, Seen], handed_over: set[int]) -> tuple[set[int], list[str]]:
     stats = {pid: one.stat for pid, one in seen.items()}
     explicit = bool(request.pids or request.match)
     roots = {pid for pid in request.pids if pid in seen}
@@ -121,7 +126,7 @@ def _choose(request: SampleRequest, seen: dict[int, Seen]) -> tuple[set[int], li
             one.place = roles.place(facts.environ(pid))
         if explicit:
             continue
-        if (request.everything and one.python) or _works(one):
+        if (one.python and (request.everything or pid in handed_over)) or _works(one):
             roots.add(pid)
     chosen = roots | set(descendants_of(roots, stats))
     chosen = {pid for pid in chosen if not _is_helper(seen[pid])}
@@ -132,7 +137,7 @@ def _choose(request: SampleRequest, seen: dict[int, Seen]) -> tuple[set[int], li
     if not explicit:
         left_out = [
             _shown(one.command) for pid, one in seen.items()
-            if one.python and pid not in chosen and not _is_helper(one)
+            if one.python and pid not in chosen and not _is_helper(one) and facts.pid_namespace(pid) in namespaces
         ]  # fmt: skip
     return chosen, left_out
 

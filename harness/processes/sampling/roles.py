@@ -82,6 +82,11 @@ def is_own(arguments: list[str]) -> bool:
     return bool(_OWN.search(" ".join(arguments[:3])))
 
 
+def is_supervisor(arguments: list[str]) -> bool:
+    """Whether this is what follows a command of `make run`."""
+    return is_own(arguments) and "supervise" in arguments[1:4]
+
+
 def is_python(arguments: list[str], name: str = "") -> bool:
     """Whether an interpreter runs this, by the command line or the kernel's name for it.
 

@@ -135,5 +135,5 @@ def test_some_who_may_not_be_read_are_counted(
     )
     collected = assemble([answer], {}, SampleRequest())
     hang_dump._refuse_empty(collected, load_settings(environ={}))
-    hang_dump._say_what(collected, load_settings(environ={}))
+    hang_dump._say_what(collected, load_settings(environ={"MATCH": "x"}), False)
     assert "1 of 2 processes couldn't be read" in capsys.readouterr().out

@@ -1,0 +1,75 @@
+"""Whom a dump is about where nobody, or somebody by name, was named."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.cli import hang_dump
+from harness.errors import NothingToSample
+from harness.hang.ways.containers import ContainerWay
+from harness.hang.ways.here import Here
+from harness.processes.sampling import find as finding
+from harness.processes.sampling.find import Seen
+from harness.processes.sampling.model import NodeAnswer, ProcessEntry, SampleRequest
+from harness.processes.sampling.roles import is_supervisor
+from harness.settings import load_settings
+
+
+def _seen(pid: int, *arguments: str) -> Seen:
+    stat: Any = SimpleNamespace(pid=pid, ppid=1, is_zombie=False, name="python")
+    return Seen(stat, list(arguments), python=True)
+
+
+def test_what_make_run_follows_is_meant_whatever_it_looks_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.processes.sampling.facts.pid_namespace", lambda *_: 0)
+    monkeypatch.setattr("harness.processes.sampling.facts.environ", lambda _: {})
+    monkeypatch.setattr("harness.processes.sampling.facts.libraries", lambda _: frozenset())
+    seen = {7: _seen(7, "python", "agents_wait.py"), 8: _seen(8, "python", "other.py")}
+    chosen, left_out = finding._choose(SampleRequest(), seen, {7})
+    assert chosen == {7}
+    assert left_out == ["python other.py"]
+
+
+def test_who_follows_a_command_is_known() -> None:
+    assert is_supervisor(["/opt/venv/bin/python", "/opt/venv/bin/harness", "supervise"])
+    assert not is_supervisor(["/opt/venv/bin/python", "/opt/venv/bin/harness", "check"])
+    assert not is_supervisor(["python", "supervise.py", "supervise"])
+
+
+class _Asked(ContainerWay):
+    """A container in which nothing looks like training."""
+
+    def __init__(self, *, named: bool) -> None:
+        target: Any = SimpleNamespace(name="c", status="running", running=True)
+        super().__init__(None, target, "image", named=named)
+
+    def _answer(self, request: SampleRequest, deadline: float) -> NodeAnswer:
+        if request.everything:
+            return NodeAnswer(host="c", processes=[ProcessEntry(pid=7)])
+        return NodeAnswer(host="c", left_out=["python worker.py"])
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_whoever_names_a_container_means_what_is_in_it(named: bool) -> None:
+    answer = _Asked(named=named).sample(SampleRequest(), time.monotonic() + 1)
+    assert bool(answer.processes) == named
+
+
+def test_that_no_stack_is_up_is_said_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(hang_dump, "in_container", lambda: False)
+    hang_dump._say_where([Here()], load_settings(environ={}))
+    assert "whole machine" in capsys.readouterr().out
+    hang_dump._say_where([Here()], load_settings(environ={"PIDS": "7"}))
+    hang_dump._say_where([_Asked(named=False)], load_settings(environ={}))
+    assert capsys.readouterr().out == ""
+
+
+def test_proposed_commands_name_what_is_there() -> None:
+    error = NothingToSample.of("PIDS=7", ["python /workspace/agents_wait.py --x"], {}, ["trainer-0"])
+    assert "make hang-dump MATCH=agents_wait.py " in error.mend
+    assert "make hang-dump CONTAINERS=trainer-0 " in error.mend
+    assert "1234" not in NothingToSample.of("", [], {}).mend
