@@ -17,7 +17,8 @@ readonly log=.drydock/bootstrap.log
 
 main() {
     ! up_to_date || return 0
-    [ -w . ] || die 3 "The clone $PWD is not writable by $(id -un)." ".venv cannot be made in it." "sudo chown -R $(id -un) $(printf %q "$PWD")"
+    # Somebody else's clone is not for us to take: whoever owns it makes .venv, or we have a clone of our own.
+    [ -w . ] || die 3 "The clone $PWD is not writable by $(id -un)." ".venv cannot be made or brought up to date in it." "$(unwritable_mend)"
     mkdir -p .drydock
     # Two makes at once: the second waits and finds the work done. (macOS has no flock; there two at once are left to chance.)
     exec 9>.drydock/bootstrap.lock
@@ -29,7 +30,7 @@ main() {
     fi
 
     find_python
-    say "Making .venv with $python ($("$python" -c 'import platform; print(platform.python_version())'))"
+    say "Making .venv with $python ($("$python" -c 'import platform; print(platform.python_version())')): a minute or two, this once"
     rm -rf .venv
     mkdir .venv
     : >"$marker"
@@ -43,6 +44,14 @@ main() {
     ! is_root || chown -R "$(owner_of .)" .venv
     ! is_root || chown "$(owner_of .)" .drydock .drydock/bootstrap.*
     say "✓ .venv is ready  ${SECONDS} s"
+}
+
+unwritable_mend() {
+    if [ -e .venv ]; then
+        echo "make venv   # by $(stat -c %U . 2>/dev/null || stat -f %Su .), whose clone it is; or work in a clone of your own"
+    else
+        echo "sudo chown -R $(id -un) $(printf %q "$PWD")   # if it is yours; else work in a clone of your own"
+    fi
 }
 
 up_to_date() {

@@ -26,6 +26,11 @@ def command(json_output: bool | None) -> None:
     if settings.json_output:
         console.emit_json(rows)
         return
-    console.table(["NAME", "VALUE", "FROM", "MEANING"], [list(row.values()) for row in rows])
+    # Those that somebody has set first: why the wrong thing runs is among them.
+    rows.sort(key=lambda row: row["origin"] == "default")
+    for row in rows:
+        value = f"={row['value']}" if row["value"] else "="
+        origin = f"  [{row['origin']}]" if row["origin"] != "default" else ""
+        console.line(f"{row['name']}{value}{origin}   # {row['meaning']}")
     console.line()
     console.note("set one with `make VERB NAME=value`, in the environment, or in drydock.env beside the Makefile")

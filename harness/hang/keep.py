@@ -9,6 +9,7 @@ from typing import Any
 from harness.hang.collect import Collected
 from harness.hang.folder import MANIFEST
 from harness.hang.page import NAME
+from harness.hang.page.write import in_words
 from harness.runs import Redactor, RunFolder
 from harness.runs.environment import of_this_process
 
@@ -41,16 +42,9 @@ def keep(root: Path, collected: Collected, verdict: Mapping[str, Any], redactor:
             "exit_code": int(verdict["state"] == "hung"),
             "cause": verdict["cause"],
         }
-        result |= {"state": verdict["state"], "verdict": _in_words(verdict)}
+        result |= {"state": verdict["state"], "verdict": in_words(verdict)}
         folder.finish(result, fingerprint=of_this_process)
     except BaseException:
         folder.discard()
         raise
     return folder.path
-
-
-def _in_words(verdict: Mapping[str, Any]) -> str:
-    """A verdict for a list of many: what, and who."""
-    who = ", ".join(verdict["laggards"][:4])
-    cause = f" ({verdict['cause']})" if verdict["cause"] not in ("none", "unknown") else ""
-    return f"{verdict['state']}: {verdict['title']}{cause}{f'; {who}' if who else ''}"

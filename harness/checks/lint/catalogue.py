@@ -65,11 +65,15 @@ def summary(linted: Linted, rules: int = SOURCE_RULES) -> Finding:
     """The line that says that nothing was found, or how much was looked at."""
     files = f"{linted.files} file{'' if linted.files == 1 else 's'}"
     passed_over = f", {linted.ignored} ignored by comments" if linted.ignored else ""
+    found = sum(finding.status in ("fail", "warn") for finding in linted.findings)
+    # A tick beside what the same lint has found would say that all is well.
+    result = f", {found} of which apply, as said below" if found else ""
+    seen = "read alone; a run sees more"
     return Finding(
         id="lint.source",
         title="lint",
         status="pass",
-        detail=f"{files} held against {rules} rules{passed_over}",
+        detail=f"{files} held against {rules} rules{result}{passed_over} ({seen})",
         facts={"files": linted.files, "ignored": linted.ignored},
     )
 

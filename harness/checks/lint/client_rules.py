@@ -65,8 +65,39 @@ def _is_shared(node: ast.expr, function: Function, names: Names, depth: int = 2)
         values = function.assigned(node.id)
         if len(values) == 1 and isinstance(values[0], ast.Call) and client_made(values[0], function, names):
             return _is_shared(values[0], function, names, depth - 1)
+        if not values and node.id in function.parameters and _is_handed_shared(node.id, function, names, depth - 1):
+            return True
         return _given(node, function) and not any(client_made(value, function, names) for value in values)
     return isinstance(node, ast.Subscript) and mentions(node.slice, "http_client")
+
+
+def _is_handed_shared(parameter: str, function: Function, names: Names, depth: int) -> bool:
+    """Whether some caller hands a function the shared client, or an SDK's client around it."""
+    for caller in names.on_loop:
+        for node in caller.own:
+            if not isinstance(node, ast.Call) or (meant := names.called(node, caller)) is None:
+                continue
+            if meant.node is not function.node:
+                continue
+            value = _argument(node, parameter, function)
+            if value is not None and _is_shared(value, caller, names, depth):
+                return True
+    return False
+
+
+def _argument(call: ast.Call, parameter: str, function: Function) -> ast.expr | None:
+    """What a call passes as this parameter; None where that can't be told."""
+    if (named := keyword(call, parameter)) is not None:
+        return named
+    order = [one.arg for one in (*function.node.args.posonlyargs, *function.node.args.args)]
+    # A method's first is the object before the dot.
+    is_static = any(mentions(one, "staticmethod") for one in function.node.decorator_list)
+    if function.owner is not None and not is_static and isinstance(call.func, ast.Attribute):
+        order = order[1:]
+    if parameter not in order or any(isinstance(one, ast.Starred) for one in call.args):
+        return None
+    place = order.index(parameter)
+    return call.args[place] if place < len(call.args) else None
 
 
 def _new_client(names: Names) -> Iterator[Hit]:

@@ -128,4 +128,24 @@ BLOCKING_CALL = Rule(
     seen_as=("lint.blocking-call",),
 )
 
-RULES = (BLOCKING_CALL,)
+
+def _waits_for_a_debugger(names: Names) -> Iterator[Hit]:
+    for function in names.on_loop:
+        for node in function.own:
+            if not isinstance(node, ast.Call):
+                continue
+            called = names.dotted(node.func, function) or shown(node.func)
+            if called in ("breakpoint", "builtins.breakpoint", "pdb.set_trace", "ipdb.set_trace", "debugpy.breakpoint"):
+                yield hit(function, node, f"{shown(node)} is left in it")
+
+
+LEFT_BREAKPOINT = Rule(
+    "left-breakpoint",
+    "no breakpoint is left",
+    "warn",
+    "The run stands there until somebody attaches, and the worker's other runs with it.",
+    "take it out; or, where it is meant: make check STAGE=2, then make attach",
+    _waits_for_a_debugger,
+)
+
+RULES = (BLOCKING_CALL, LEFT_BREAKPOINT)

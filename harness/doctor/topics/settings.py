@@ -27,6 +27,9 @@ def decide_origins(settings: Settings) -> list[Finding]:
         name, origin = environment_name(field), settings.origin(field)
         if field in OF_THE_CALL or (field in OF_EXTERNAL and settings.engine != "external"):
             continue
+        if field == "ray_port" and not settings.share:
+            findings.append(note(f"{name}={value} has no effect without SHARE=."))
+            continue
         if origin == "environment":
             text = f"{name}={value} comes from the environment and takes effect unless {name}= is typed."
             findings.append(note(text, mend=f"unset {name}   # for the default"))

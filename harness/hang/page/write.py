@@ -32,6 +32,13 @@ def environment_of(path: str) -> dict[str, Any]:
     return dict(found) if isinstance(found, Mapping) else {}
 
 
+def in_words(verdict: Mapping[str, Any]) -> str:
+    """A verdict for a list of many: what, and who."""
+    who = ", ".join(verdict["laggards"][:4])
+    cause = f" ({verdict['cause']})" if verdict["cause"] not in ("none", "unknown") else ""
+    return f"{verdict['state']}: {verdict['title']}{cause}{f'; {who}' if who else ''}"
+
+
 def _brief(verdict: Mapping[str, Any]) -> Mapping[str, Any]:
     """The verdict without the rows of processes about which there is nothing to say, where there are very many."""
     rows = verdict["processes"]
@@ -55,7 +62,12 @@ def keep_diagnosis(root: Path, path: str, verdict: Mapping[str, Any], page: str,
     try:
         folder.write_json("verdict.json", _brief(verdict))
         folder.write_text(NAME, page)
-        result = {"verb": "diagnose", "exit_code": int(verdict["state"] == "hung"), "cause": verdict["cause"]}
+        result: dict[str, Any] = {
+            "verb": "diagnose",
+            "exit_code": int(verdict["state"] == "hung"),
+            "cause": verdict["cause"],
+        }
+        result |= {"state": verdict["state"], "verdict": in_words(verdict)}
         folder.finish({**result, "dump": path}, fingerprint=of_this_process)
     except BaseException:
         folder.discard()
