@@ -127,8 +127,10 @@ def judge(rows: Rows, *, bare_rate: float | None) -> Verdict:
         # The bare client may have had the processors that the runs did without.
         kind: Kind = "undecided" if starved > LARGE * wall else "slower"
         return Verdict(kind, (), ratio, shares, peak, mean)
-    if ratio is not None and wall > 1.0 and (reason := _why_incomparable(rows, ratio)):
-        return Verdict("undecided", (), ratio, shares, peak, mean, reason)
+    if ratio is not None and (reason := _why_incomparable(rows, ratio)):
+        if wall > 1.0:
+            return Verdict("undecided", (), ratio, shares, peak, mean, reason)
+        ratio = None  # in so short a time the two aren't alike anyway
     return Verdict("scales", (), ratio, shares, peak, mean)
 
 

@@ -200,7 +200,9 @@ def next_steps(report: CheckReport, settings: Settings, flags: str = "") -> list
     repeated = typed(settings, _REPEATED)
 
     def again(comment: str, **changed: object) -> str:
-        line = command_line("check", {**repeated, **changed}, by_make=False if flags else None)
+        values = {**repeated, **changed}
+        values |= {"openai_base_url": url} if (url := values.pop("openai_base_url", None)) else {}  # it is long
+        line = command_line("check", values, by_make=False if flags else None)
         return f"{line}{flags}   # {comment}"
 
     last = max((stage.stage for stage in report.stages), default=1)
@@ -210,6 +212,10 @@ def next_steps(report: CheckReport, settings: Settings, flags: str = "") -> list
         return [again("one run of the agent", stage=2)]
     if settings.replay is not None:
         return []
+    if last == 3 and repeated.get("server") == "simulated":
+        for name in ("server", "faults", "latency"):
+            repeated.pop(name, None)
+        return [again("against the real server", stage=3)]
     if last == 3 and not {"config", "global_bs", "group_size"} & set(repeated):
         return [again("with the numbers of your training", stage=3, config="grpo.yaml")]
     if last == 3:

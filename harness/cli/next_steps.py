@@ -17,6 +17,8 @@ from harness.places import home, in_container
 from harness.settings import TYPED, Settings, environment_name, environment_names, settings_fields
 
 _STEP = re.compile(r"^make ([a-z-]+)((?: [A-Z_]+=\S+)*)(.*)$", re.DOTALL)
+# Flags that aren't called as their setting is.
+_FLAGS = {"openai_base_url": "base_url", "json_output": "json"}
 # Set in our containers by whoever made them; nobody typed these.
 _OF_THE_CONTAINER = ("openai_base_url", "ray_address")
 
@@ -36,7 +38,7 @@ def command_line(verb: str, values: Mapping[str, object], *, by_make: bool | Non
     parts = [_program(), verb]
     for field, value in given.items():
         own = settings_fields().get(field)
-        flag = f"--{field.replace('_', '-')}"
+        flag = f"--{_FLAGS.get(field, field).replace('_', '-')}"
         if own is not None and own.type is bool:
             parts += [flag] * (value not in ("0", "", "False"))
         else:

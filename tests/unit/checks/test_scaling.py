@@ -138,6 +138,13 @@ def test_nobody_is_faster_than_the_same_calls_alone() -> None:
     assert "the server was another" in verdict.reason
 
 
+def test_in_a_moment_there_is_nothing_to_compare() -> None:
+    given = rows()
+    given = dataclasses.replace(given, data=given.data.model_copy(update={"wall": 0.5}))
+    verdict = scaling.judge(given, bare_rate=1.0)
+    assert (verdict.kind, verdict.ratio) == ("scales", None)
+
+
 def test_a_bare_client_whose_time_was_up_is_nothing_to_compare_with() -> None:
     given = rows()
     cut = given.calls[0].model_copy(update={"status": None, "failure": "CancelledError()"})

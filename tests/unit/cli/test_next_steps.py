@@ -120,12 +120,18 @@ def report(*stages: int, failed: bool = False) -> CheckReport:
 LOAD = {"AGENT": "mine.py:A", "SERVER": "simulated", "GLOBAL_BS": "4", "GROUP_SIZE": "2"}
 
 
+def test_after_the_simulated_server_comes_the_real_one() -> None:
+    [step] = after_check(report(3), settings_of(**LOAD, FAULTS="all"))
+    assert step == "make check AGENT=mine.py:A GLOBAL_BS=4 GROUP_SIZE=2 STAGE=3   # against the real server"
+
+
 @pytest.mark.parametrize("code", [True, False])
 @pytest.mark.parametrize("stages", [(1,), (1, 2), (3,)])
 def test_a_check_leads_to_a_check_of_the_same(stages: tuple[int, ...], code: bool) -> None:
     [step] = after_check(report(*stages, failed=code), settings_of(**LOAD))
     for name, value in LOAD.items():
-        assert f" {name}={value}" in step
+        if name != "SERVER" or code or stages[-1] < 3:
+            assert f" {name}={value}" in step
 
 
 def test_a_green_check_of_ones_own_agent_leads_to_the_next_stage() -> None:
@@ -135,6 +141,15 @@ def test_a_green_check_of_ones_own_agent_leads_to_the_next_stage() -> None:
     assert step.startswith("make check AGENT=mine.py:A CONFIG=grpo.yaml STAGE=4 ")
     [step] = after_check(report(1, 2), settings_of())
     assert "my_agent.py" in step
+
+
+def test_a_server_that_was_named_is_named_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_of(OPENAI_BASE_URL="http://127.0.0.1:9/v1", OPENAI_API_KEY="sk-secret")
+    [step] = after_check(report(1), settings)
+    assert step == "make check STAGE=2 OPENAI_BASE_URL=http://127.0.0.1:9/v1   # one run of the agent"
+    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/harness")
+    [step] = after_check(report(1), settings, " --here")
+    assert step.startswith("harness check --stage 2 --base-url http://127.0.0.1:9/v1 --here ")
 
 
 def test_what_make_has_no_name_for_is_repeated_as_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
