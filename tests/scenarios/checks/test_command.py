@@ -20,7 +20,7 @@ def test_both_stages_pass_and_all_is_kept(check: Checker) -> None:
     assert "✓ reward: 1.0 (float)" in done.stdout
     assert "SEED=" in done.stdout
     [step] = [line for line in done.stdout.splitlines() if "→ harness check" in line]
-    assert f"agents.py:Good --data data.jsonl --stage 3 --base-url {done.report['asked']['server']}" in step
+    assert "agents.py:Good --data data.jsonl --stage 3 --base-url http://127.0.0.1:" in step
     assert sorted(path.name for path in done.folder.iterdir()) == [
         "environment.json",
         "junit.xml",
