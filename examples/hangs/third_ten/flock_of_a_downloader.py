@@ -8,7 +8,7 @@ ranks: 3
 needs: [torch]
 state: hung
 accept: [stale-lock]
-laggards: [downloader]
+laggards: [rank2]
 """
 
 import fcntl

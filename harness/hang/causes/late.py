@@ -71,9 +71,12 @@ def goes_round(group: Group) -> Frame | None:
     if len(stacks) < _SAMPLES_OF_A_LOOP or group.phases & _EXPLAINED:
         return None
     shared = shared_way(stacks)
-    home = stacks[-1][len(stacks[-1]) - shared] if shared else None
+    # All samples may have met one library call that the loop makes.
+    while shared and is_plumbing(stacks[-1][-shared]):
+        shared -= 1
+    home = stacks[-1][-shared] if shared else None
     shallow = all(len(stack) - shared <= _NOT_FAR for stack in stacks)
-    return home if home is not None and home.name != "<module>" and shallow and not is_plumbing(home) else None
+    return home if home is not None and home.name != "<module>" and shallow else None
 
 
 def _ahead(scene: Scene, late: list[Group], evidence: list[str]) -> Iterable[Finding]:

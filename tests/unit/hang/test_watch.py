@@ -106,6 +106,16 @@ def test_who_is_named_and_gets_on_is_left_alone() -> None:
     assert not is_hung(dumped("hung", 7, 7), dumped("hung", 8, 8))
 
 
+def test_a_loop_at_the_same_lines_through_both_dumps_wakes_somebody() -> None:
+    first, second, later = dumped("slow", 7, 7), dumped("slow", 7, 7), dumped("slow", 7, 8)
+    for _, verdict in (first, second, later):
+        verdict.candidates = ["straggler", "python-loop"]
+    assert is_hung(first, second)
+    assert not is_hung(first, later)
+    second[1].laggards = first[1].laggards = []
+    assert not is_hung(first, second)
+
+
 def test_with_a_step_counter_that_stands_nobody_is_left_alone_but_the_idle() -> None:
     assert is_hung(dumped("slow", 7, 8), dumped("unknown", 9, 9), counts_steps=True)
     assert not is_hung(dumped("idle", 7, 7), dumped("idle", 7, 7), counts_steps=True)
