@@ -41,7 +41,7 @@ SECOND_CHANCES=3
 unsteady=()
 
 scenarios() {
-    local cache=.drydock/tests/pytest-$1 failed_once=() names=()
+    local cache=.drydock/tests/pytest-$1 failed_once=() names=() name
     shift
     python -m pytest tests/scenarios -o cache_dir="$cache" --cache-clear "$@" && return
     mapfile -t names < <(python -c 'import json, sys; print(*json.load(open(sys.argv[1])), sep="\n")' "$cache/v/cache/lastfailed")

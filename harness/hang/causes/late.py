@@ -184,11 +184,14 @@ def python_loop(scene: Scene) -> Iterable[Finding]:
             score = 0.56 if not thread.holds_gil else 0.63 if scene.joined else 0.86
             # Ranks that all compute, and none waits for another: two samples of a training often meet the same line.
             trains = group in scene.peers and not scene.joined and count(scene.peers) > 1
-            # One call or one loop that takes long looks the same; so nobody is called stuck for it.
-            yield Finding("python-loop", (min(score, 0.62) if trains else score) - less, who, [text, *others], "slow")
+            # One call of compiled code that takes long looks the same; most give the lock back meanwhile.
+            stuck = thread.holds_gil and bool(scene.joined)
+            score = (min(score, 0.62) if trains else score) - less
+            yield Finding("python-loop", score, who, [text, *others], "hung" if stuck else "slow")
         elif group.progress == "looping" and group.busy:
             text = f"{say(group)}, in the same function in every sample and with a core busy."
-            yield Finding("python-loop", 0.62 - less, who, [text, *others], "slow")
+            # With nobody waiting for it this is what a program that works looks like as well.
+            yield Finding("python-loop", 0.62 - less, who, [text, *others], "hung" if scene.joined else "slow")
         elif not group.progress and thread.active and thread.holds_gil and scene.joined and group in scene.peers:
             text = f"{say(group)}, running and holding the interpreter's lock."
             yield Finding("python-loop", 0.58 - less, who, [text, *others])

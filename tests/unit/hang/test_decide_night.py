@@ -34,13 +34,28 @@ def still(*threads: Thread, cpu: float = 0.0, state: str = "S", switches: int | 
 
 
 @pytest.mark.parametrize("share", [1.0, 0.05])  # a core of its own; what is left of one on a crowded machine
-@pytest.mark.parametrize("gil", [True, False])
-def test_a_long_computation_that_others_wait_for_is_slow(gil: bool, share: float) -> None:
-    late = still(thread("whiten job.py:5", "main job.py:11", active=True, gil=gil), cpu=share, state="R")
+def test_a_long_computation_that_others_wait_for_is_slow(share: float) -> None:
+    """Compiled code gives the interpreter's lock back while it computes."""
+    late = still(thread("whiten job.py:5", "main job.py:11", active=True), cpu=share, state="R")
     verdict = diagnose(dump(late, still(collective(), id="rank1", pid=2)))
     assert (verdict.state, verdict.laggards) == ("slow", ["rank0"])
     assert verdict.confidence == "undecided"
     assert set(verdict.candidates) == {"straggler", "python-loop"}
+
+
+def test_one_line_that_keeps_the_interpreter_s_lock_while_others_wait_is_a_loop() -> None:
+    late = still(thread("pack job.py:5", "main job.py:11", active=True, gil=True), cpu=1.0, state="R")
+    verdict = diagnose(dump(late, still(collective(), id="rank1", pid=2)))
+    assert (verdict.state, verdict.cause, verdict.laggards) == ("hung", "python-loop", ["rank0"])
+
+
+def test_lines_of_one_function_that_others_wait_for_are_a_loop() -> None:
+    """Compiled code stays at one line while it computes; this is Python, which goes round."""
+    at = [thread(f"pack job.py:{line}", "main job.py:11", active=True, gil=True) for line in (5, 7)]
+    late = sampled(*at, cpu=5.0)
+    verdict = diagnose(dump(late, still(collective(), id="rank1", pid=2)))
+    assert (verdict.state, verdict.cause, verdict.laggards) == ("hung", "python-loop", ["rank0"])
+    assert diagnose(dump(sampled(*at, cpu=5.0))).state == "slow"
 
 
 def test_a_pool_whose_workers_compute_at_one_line_is_slow() -> None:
