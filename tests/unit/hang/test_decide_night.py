@@ -51,11 +51,11 @@ def test_one_line_that_keeps_the_interpreter_s_lock_while_others_wait_is_a_loop(
 
 def test_lines_of_one_function_that_others_wait_for_are_a_loop() -> None:
     """Compiled code stays at one line while it computes; this is Python, which goes round."""
-    at = [thread(f"pack job.py:{line}", "main job.py:11", active=True, gil=True) for line in (5, 7)]
-    late = sampled(*at, cpu=5.0)
+    here, there = (thread(f"pack job.py:{line}", "main job.py:11", active=True, gil=True) for line in (5, 7))
+    late = sampled(here, there, cpu=5.0)
     verdict = diagnose(dump(late, still(collective(), id="rank1", pid=2)))
     assert (verdict.state, verdict.cause, verdict.laggards) == ("hung", "python-loop", ["rank0"])
-    assert diagnose(dump(sampled(*at, cpu=5.0))).state == "slow"
+    assert diagnose(dump(sampled(here, there, cpu=5.0))).state == "slow"
 
 
 def test_a_pool_whose_workers_compute_at_one_line_is_slow() -> None:
