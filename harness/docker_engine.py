@@ -161,6 +161,16 @@ def containers(client: docker.DockerClient, project: str) -> list[Container]:
         return sorted(pool.map(_read_container, found), key=lambda c: (c.service, c.name))
 
 
+def mounted_at(client: docker.DockerClient, project: str, service: str, place: str) -> str | None:
+    """The folder of this machine that a service's container has at a place; None without one."""
+    labels = [f"{PROJECT_LABEL}={project}", f"{SERVICE_LABEL}={service}"]
+    for found in client.containers.list(all=True, filters={"label": labels}):
+        for mount in found.attrs.get("Mounts") or []:
+            if mount.get("Destination") == place:
+                return str(mount.get("Source"))
+    return None
+
+
 def cut_off(client: docker.DockerClient, containers: Iterable[Container]) -> list[Container]:
     """Those that are on no network, or on one that has been removed: no start or restart brings them back onto one."""
     there = {network.id for network in client.networks.list()}

@@ -15,7 +15,6 @@ from harness.stack.devcontainer import prepare
 @setting_option("workspace")
 def command(**flags: Any) -> None:
     """Bring the stack up as it was last asked for, and describe it for "Reopen in Container"."""
-    changed, path = prepare(flags)
-    console.ok("the stack is up" + (f" ({', '.join(changed)})" if changed else "; nothing was changed"))
-    console.note(f"described in {path}")
-    console.mend('code .   # then "Dev Containers: Reopen in Container"')
+    done = prepare(flags)
+    console.ok("the stack is up" + (f" ({', '.join(done.changed)})" if done.changed else "; nothing was changed"))
+    console.note(f"its workspace is {done.workspace}; described in {done.described}")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import docker_engine
 from harness.errors import BadSetting
 from harness.places import write_whole
 from harness.settings import home, load_settings
@@ -31,20 +32,34 @@ class Written:
 
     Attributes:
         kept: there was one already, with other content; it was left as it is.
+        ours: where what would have been written lies then, to compare and merge.
     """
 
     path: Path
     kept: bool
+    ours: Path | None = None
 
 
-def prepare(flags: Mapping[str, Any]) -> tuple[tuple[str, ...], Path]:
+@dataclass(frozen=True)
+class Prepared:
+    """What :func:`prepare` did.
+
+    Attributes:
+        changed: the services that are new.
+        described: the file for ``dockerComposeFile``.
+        workspace: the folder that the editor will show.
+    """
+
+    changed: tuple[str, ...]
+    described: Path
+    workspace: Path
+
+
+def prepare(flags: Mapping[str, Any]) -> Prepared:
     """Describe the stack that runs; one that doesn't run, or for another workspace, is brought up first.
 
     That is then asked for as the last `up` was, save for what this call sets: an editor that is opened is no reason
     to go back to another model.
-
-    Returns:
-        The services that are new, and the file for ``dockerComposeFile``.
 
     Raises:
         DrydockError: see :func:`harness.stack.up.up`.
@@ -52,8 +67,12 @@ def prepare(flags: Mapping[str, Any]) -> tuple[tuple[str, ...], Path]:
     settings = load_settings(flags)
     plan, _ = recall(settings)
     changed: tuple[str, ...] = ()
-    asked = settings.workspace if settings.origin("workspace") != "default" else plan.settings.workspace
-    if asked != plan.settings.workspace or not fine(observe.look(guard.docker_fit(), plan.expected)):
+    client = guard.docker_fit()
+    # What runs counts, not what was written down: the default workspace isn't.
+    shown = docker_engine.mounted_at(client, settings.project, "dev", "/workspace")
+    wanted = settings.workspace if settings.origin("workspace") != "default" else plan.settings.workspace
+    is_shown = shown is not None and wanted.resolve() == Path(shown).resolve()
+    if (settings.origin("workspace") != "default" and not is_shown) or not fine(observe.look(client, plan.expected)):
         # Into the environment, where the record of this `up` (remembering) sees them as well.
         os.environ.update({name: old for name, old in asked_before(settings).items() if not os.environ.get(name)})
         result = up(load_settings(flags))
@@ -61,11 +80,14 @@ def prepare(flags: Mapping[str, Any]) -> tuple[tuple[str, ...], Path]:
     text = rendering.compose_for(plan).run("config")
     path = home() / RENDERED
     write_whole(path, text)
-    return changed, path
+    return Prepared(changed, path, plan.settings.workspace)
 
 
-def init(folder: Path) -> list[Written]:
+def init(folder: Path, launch: Callable[[str], str] = str) -> list[Written]:
     """Write into a user's own project what lets an editor open it in this clone's stack; nothing is overwritten.
+
+    Args:
+        launch: takes out of the clone's own launch configurations what isn't for another project.
 
     Raises:
         BadSetting: there is no such folder, or it may not be written to.
@@ -75,7 +97,8 @@ def init(folder: Path) -> list[Written]:
         raise BadSetting(f"DIR={folder} is no folder.", mend=f"mkdir -p {folder}   # then the same command again")
     files = {Path(".devcontainer") / "devcontainer.json": _for_project(folder)}
     for name in ("launch.json", "tasks.json"):
-        files[Path(".vscode") / name] = (home() / EXAMPLE / name).read_text(encoding="utf-8")
+        text = (home() / EXAMPLE / name).read_text(encoding="utf-8")
+        files[Path(".vscode") / name] = launch(text) if name == "launch.json" else text
     try:
         return [_write_new(folder / name, text) for name, text in files.items()]
     except OSError as error:
@@ -98,5 +121,9 @@ def _write_new(path: Path, text: str) -> Written:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        return Written(path, kept=path.read_text(encoding="utf-8", errors="replace") != text)
+        if path.read_text(encoding="utf-8", errors="replace") == text:
+            return Written(path, kept=False)
+        ours = home() / RENDERED.parent / path.parent.parent.name / path.name
+        write_whole(ours, text)
+        return Written(path, kept=True, ours=ours)
     return Written(path, kept=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.harness import CLONE, Stack
+from tests.support.harness import CLONE, Stack, docker
 
 pytestmark = pytest.mark.docker
 HERE = Path(__file__).parent / "devcontainer"
@@ -119,3 +119,24 @@ def test_a_project_of_ones_own_is_opened_in_the_same_stack(up: Stack, command_li
     assert up.ids() == before
     assert json.loads(done.stdout.splitlines()[-1])["containerId"] == up.container("dev")
     shutil.rmtree(workspace / ".devcontainer")
+
+
+def test_another_folder_that_is_opened_becomes_the_workspace(
+    up: Stack, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """What VS Code runs before it opens it; the editor would show the old folder otherwise."""
+    other = tmp_path_factory.mktemp("another") / "agent"
+    other.mkdir()
+
+    def shown() -> str:
+        mounts = json.loads(docker("inspect", "--format", "{{json .Mounts}}", up.container("dev")))
+        return str(next(mount["Source"] for mount in mounts if mount["Destination"] == "/workspace"))
+
+    before, server = shown(), up.container("inference")
+    said = up.run("dev-container", WORKSPACE=str(other)).ok().stdout
+    assert shown() == str(other)
+    assert f"its workspace is {other}" in said
+    assert "nothing was changed" not in said
+    assert up.container("inference") == server
+    up.run("dev-container", WORKSPACE=before).ok()
+    assert shown() == before

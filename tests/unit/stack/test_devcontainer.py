@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.breakpoints.launch import updated
 from harness.errors import BadSetting
-from harness.settings import environment_names
+from harness.settings import Settings, environment_names
+from harness.stack import devcontainer
 from harness.stack.devcontainer import RENDERED, init
 
 CLONE = Path(__file__).resolve().parents[3]
@@ -82,3 +85,86 @@ def test_a_file_where_a_folder_should_be_is_told(tmp_path: Path) -> None:
     (tmp_path / ".vscode").write_text("")
     with pytest.raises(BadSetting, match="can't be written"):
         init(tmp_path)
+
+
+def test_what_would_have_been_written_lies_where_it_can_be_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone, folder = tmp_path / "clone", tmp_path / "agent"
+    for name in ("devcontainer", "examples"):
+        shutil.copytree(CLONE / name, clone / name, ignore=lambda at, _: [] if ".vscode" in at else ["hangs", "wrong"])
+    monkeypatch.setenv("DRYDOCK_HOME", str(clone))
+    own = folder / ".devcontainer" / "devcontainer.json"
+    own.parent.mkdir(parents=True)
+    own.write_text('{"image": "mine"}')
+    [kept] = [file for file in init(folder) if file.kept]
+    assert kept.path == own
+    assert kept.ours is not None
+    assert kept.ours.is_absolute()
+    assert f"WORKSPACE={folder}" in json.loads(kept.ours.read_text())["initializeCommand"]
+
+
+def test_entries_of_paused_workers_are_not_handed_on(tmp_path: Path) -> None:
+    """`make attach` writes them into the sample's own file."""
+    attach = {"name": "Drydock: attach to session 1, RolloutWorker.generate", "type": "debugpy", "request": "attach"}
+
+    def edited(text: str) -> str:
+        return updated(updated(text, [attach]), [])
+
+    init(tmp_path, edited)
+    names = [entry["name"] for entry in plain((tmp_path / ".vscode" / "launch.json").read_text())["configurations"]]
+    assert attach["name"] not in names
+    assert len(names) == len(plain((CLONE / "examples" / ".vscode" / "launch.json").read_text())["configurations"])
+
+
+@pytest.mark.parametrize(
+    ("shown", "asked", "again"),
+    [
+        ("mine", None, False),  # the clone itself is opened: whatever is there is joined
+        ("mine", "mine", False),
+        ("examples", "mine", True),  # the default workspace stands in no record of the last `up`
+        ("mine", "other", True),
+        (None, "mine", True),
+    ],
+)
+def test_a_folder_that_is_opened_becomes_the_workspace(
+    shown: str | None, asked: str | None, again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mine", "other", "examples"):
+        (tmp_path / name).mkdir()
+    brought_up: list[Path] = []
+
+    class Plan:
+        def __init__(self, settings: Settings) -> None:
+            self.settings, self.expected = settings, None
+
+    class Result:
+        def __init__(self, settings: Settings) -> None:
+            self.plan, self.changed = Plan(settings), ("dev",)
+
+    class Rendered:
+        def run(self, *_: str) -> str:
+            return "services: {}"
+
+    def up(settings: Settings) -> Result:
+        brought_up.append(settings.workspace)
+        return Result(settings)
+
+    monkeypatch.setenv("DRYDOCK_HOME", str(tmp_path))
+    monkeypatch.delenv("WORKSPACE", raising=False)
+    monkeypatch.setattr("harness.stack.devcontainer.guard.docker_fit", lambda: None)
+    monkeypatch.setattr(devcontainer, "recall", lambda settings: (Plan(settings), ()))
+    monkeypatch.setattr(devcontainer, "fine", lambda _: True)
+    monkeypatch.setattr("harness.stack.devcontainer.observe.look", lambda *_: [])
+    monkeypatch.setattr(devcontainer, "asked_before", lambda _: {})
+    monkeypatch.setattr(devcontainer, "up", up)
+    monkeypatch.setattr("harness.stack.devcontainer.rendering.compose_for", lambda _: Rendered())
+    monkeypatch.setattr(
+        "harness.stack.devcontainer.docker_engine.mounted_at",
+        lambda *_: None if shown is None else str(tmp_path / shown),
+    )
+    done = devcontainer.prepare({} if asked is None else {"workspace": str(tmp_path / asked)})
+    assert bool(brought_up) is again
+    if again:
+        assert asked is not None
+        assert (brought_up, done.workspace) == ([tmp_path / asked], tmp_path / asked)
