@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 import time
@@ -58,6 +59,10 @@ def _age() -> float:
         return 0.5  # not Linux; what a start takes there
 
 
+# Two threads that import packages which import each other can wait for one another; Python then fails one of them.
+_IMPORTED_BY_SEVERAL = ("harness.models", "harness.stack.images.host_config", "harness.stack.status")
+
+
 def run(checks: Sequence[Check], context: Context, whole: float) -> Iterator[Outcome]:
     """Start all checks at once; yields their outcomes in the order of the list, each as soon as it is there.
 
@@ -65,6 +70,8 @@ def run(checks: Sequence[Check], context: Context, whole: float) -> Iterator[Out
         whole: seconds after which none is waited for any more, save for what was asked for by name.
     """
     started = time.monotonic()
+    for module in _IMPORTED_BY_SEVERAL:
+        importlib.import_module(module)
     for job in [_Job(check, context) for check in checks]:
         on_request = job.check.limit_on_request if job.check.topic in context.asked else 0.0
         yield job.outcome(started, max(min(job.check.limit * patience(), whole), on_request))

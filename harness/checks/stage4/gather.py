@@ -350,8 +350,8 @@ class _Driver:
 
     async def _end(self) -> None:
         """End the driver and all that it has started, and gather the rest of what it said."""
-        # Where we are broken off, waiting for it is broken off as well.
-        orderly = self.exited.done() and not self.exited.cancelled()
+        # Where we are broken off, waiting for it is broken off as well, and a signal may hit the very start of that.
+        orderly = self.process.returncode is not None
         if not orderly:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)

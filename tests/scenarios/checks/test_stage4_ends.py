@@ -8,10 +8,12 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from harness.checks.stage4 import gather as gathering
 from harness.checks.stage4.data import Asked, Rolled
 from harness.checks.stage4.gather import Gathered, Setup, gather
 from harness.openai_api.http import Endpoint
@@ -78,6 +80,26 @@ def test_a_stage_that_is_broken_off_leaves_nobody(sleeper: Path) -> None:
         return pids
 
     assert gone(asyncio.run(broken_off()))
+    assert gathered.rolled.exit_status == -signal.SIGKILL
+
+
+def test_a_signal_that_hits_the_start_of_waiting_leaves_nobody(sleeper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal's exception is then the result of waiting, and the driver lives all the same."""
+    begin = gathering._Driver.__init__
+
+    def hit(self: Any, *arguments: Any) -> None:
+        begin(self, *arguments)
+        self.exited.cancel()
+        self.exited = asyncio.get_running_loop().create_future()
+        self.exited.set_exception(RuntimeError("the signal"))
+
+    monkeypatch.setattr(gathering._Driver, "__init__", hit)
+    folder = sleeper.parent
+    gathered = Gathered(Rolled(Asked("rlvr", "f", 1, 1)))
+    setup = Setup(
+        str(sleeper), folder / "train.yaml", {}, gathered.rolled.asked, (), Endpoint("http://127.0.0.1:9/v1", ""), None
+    )
+    asyncio.run(asyncio.wait_for(gather(setup, gathered, tell=lambda _rolled: None), 60))
     assert gathered.rolled.exit_status == -signal.SIGKILL
 
 
