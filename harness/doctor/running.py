@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import threading
@@ -71,7 +72,8 @@ def run(checks: Sequence[Check], context: Context, whole: float) -> Iterator[Out
     """
     started = time.monotonic()
     for module in _IMPORTED_BY_SEVERAL:
-        importlib.import_module(module)
+        with contextlib.suppress(ImportError):  # without the stack's packages: the checks that need them say so
+            importlib.import_module(module)
     for job in [_Job(check, context) for check in checks]:
         on_request = job.check.limit_on_request if job.check.topic in context.asked else 0.0
         yield job.outcome(started, max(min(job.check.limit * patience(), whole), on_request))

@@ -129,12 +129,13 @@ def progress(process: Process) -> Progress:
 def _comes_back(process: Process) -> bool:
     """Whether it was met at one place only, and has left it again and again in between.
 
-    Who waits in one collective of gloo sleeps until that is done; NCCL's and MPI's waits wake up and look. Who sleeps
-    again and again and works in between gets on; who only looks whether something has come may look for ever.
+    Who waits in one collective of gloo sleeps until that is done, and is on a core in it only when it begins or ends;
+    NCCL's and MPI's waits wake up and look. Who sleeps again and again and works in between gets on; who only looks
+    whether something has come may look for ever.
     """
     standing = of_threads(process.threads)
     pair = ends(process)
-    if standing is None or pair is None or not standing.thread.is_main or standing.active:
+    if standing is None or pair is None or not standing.thread.is_main:
         return False
     before, after = pair[0].main_turns, pair[1].main_turns
     if before is None or after is None or after - before < _LEAST_TURNS:
@@ -142,7 +143,8 @@ def _comes_back(process: Process) -> bool:
     rate = (after - before) / max(pair[1].at - pair[0].at, 0.001)
     if standing.wait.kind in JOINED:
         return process.backends == "gloo" and rate >= _WAKING_SWITCHES
-    return standing.wait.kind == RUNNING and rate >= _WORKING_TURNS and (cpu_share(process) or 0.0) >= _WORKING_CPU
+    works = not standing.active and (cpu_share(process) or 0.0) >= _WORKING_CPU
+    return standing.wait.kind == RUNNING and rate >= _WORKING_TURNS and works
 
 
 @lru_cache(maxsize=65536)

@@ -188,6 +188,8 @@ def same_line(scene: Scene) -> Iterable[Finding]:
     together = [group for group in scene.peers if group.kind in COLLECTIVE or group.kind == "cuda"]
     if not together or len(together) != len(scene.peers) or scene.gone:
         return
+    if all(group.moved for group in together):
+        return  # met at the line that takes most of a step, and each has left it in between
     if len({group.wait.spot for group in together}) != 1 or together[0].phases & {"cleanup", "request-poll"}:
         return
     number = count(together)

@@ -118,6 +118,26 @@ def test_who_leaves_its_collective_again_and_again_does_not_hang(backends: str, 
     assert diagnose(dump(sleeps, waits)).hangs == hangs
 
 
+@pytest.mark.parametrize(("turns", "hangs"), [(400, False), (0, True)])
+@pytest.mark.parametrize("on_a_core", [True, False])
+def test_ranks_met_again_and_again_at_the_line_that_takes_most_of_a_step(
+    on_a_core: bool, turns: int, hangs: bool
+) -> None:
+    """A crowded machine: each look finds all of them in the same collective, whether it is just over or goes on."""
+    one = thread(f"all_reduce {C10D}:3252", "train_step train.py:71", "fit train.py:90", active=on_a_core)
+    ranks = [_twice(one, turns, 0.5 if turns else 0.0, id=f"rank{n}", pid=n + 1, backends="gloo") for n in range(2)]
+    assert diagnose(dump(*ranks)).hangs == hangs
+
+
+def test_ranks_that_were_elsewhere_in_between_do_not_hang_where_they_are() -> None:
+    """Only the last look finds them at one line."""
+    before = thread("_engine_run_backward torch/autograd/graph.py:979", "fit train.py:89")
+    ranks = [process(collective(), id=f"rank{n}", pid=n + 1) for n in range(2)]
+    for rank in ranks:
+        rank.samples = [Sample((before,), 0.0, cpu_seconds=1.0), Sample((collective(),), 2.0, cpu_seconds=1.2)]
+    assert not diagnose(dump(*ranks)).hangs
+
+
 @pytest.mark.parametrize(("turns", "cpu", "state"), [(60, 0.05, "slow"), (60, 0.001, "hung"), (2, 0.05, "hung")])
 def test_a_late_rank_that_sleeps_between_pieces_of_work_is_slow(turns: int, cpu: float, state: str) -> None:
     decodes = thread("decode_one rollout.py:44", "generate rollout.py:52", "fit train.py:80")
