@@ -4,7 +4,7 @@
 # Values are never put on a command line. They reach the harness through the environment, as they were typed:
 # nothing in them is expanded or executed, neither by make nor by a shell.
 
-# The names of all settings; the same as in harness/settings.py (tests/unit/test_makefile.py compares).
+# The names of all settings; the same as in harness/settings (tests/unit/test_makefile.py compares).
 override SETTINGS := MODEL ENGINE CONTEXT THREADS ENGINE_ARGS OPENAI_BASE_URL OPENAI_API_KEY \
 	GPUS_INFERENCE GPUS_TRAIN TP PP DP MEMORY_FRACTION \
 	WORKSPACE REQUIREMENTS FRAMEWORK FRAMEWORK_SRC WORKERS MEMORY_LIMIT PIDS_LIMIT CPU_LIMIT SHARE RAY_PORT HEAD TOKEN_FILE NODE_NETWORK DEBUG \

@@ -14,6 +14,11 @@ def home() -> Path:
     return clone if (clone / "compose.yaml").is_file() else Path.cwd()
 
 
+def runs_dir() -> Path:
+    """Where results are kept; ``RUNS`` is set in the containers, where the clone isn't."""
+    return Path(os.environ.get("RUNS") or home() / "runs")
+
+
 def in_container() -> bool:
     """Whether this process runs in a container of ours, where a verb has nothing to hand on to."""
     return bool(os.environ.get("DRYDOCK_IN_CONTAINER"))

@@ -74,6 +74,6 @@ def _running(pid: int) -> Worker:
 
 def _folder(settings: Settings) -> Path:
     """Where numbers are kept: with the stack's state, in a container under /tmp."""
-    from harness.settings import in_container
+    from harness.places import in_container
 
     return Path(tempfile.gettempdir()) / "drydock-breakpoints" if in_container() else settings.state_dir

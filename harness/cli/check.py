@@ -20,9 +20,10 @@ from harness.cli.next_steps import as_typed_here, command_line, typed
 from harness.cli.options import json_option, setting_option
 from harness.errors import BadConfig, BadSetting, NoServerNamed
 from harness.openai_api.http import Endpoint
+from harness.places import in_container
 from harness.runs import Redactor, RunFolder, index, shown
 from harness.runs.environment import of_this_process, secrets_of
-from harness.settings import Settings, in_container, load_settings
+from harness.settings import Settings, load_settings
 
 _A_WEEK = 7 * 24 * 3600.0
 # What decides what is checked, and how; RECORD isn't among it, for it names a new folder.

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import click
 
-from harness.settings import Settings, in_container
+from harness.places import in_container
+from harness.settings import Settings
 
 
 def runs_in_dev() -> bool:

@@ -18,9 +18,10 @@ from harness.errors import BadSetting, DrydockError, NothingToSample, SamplingDe
 from harness.hang.ask import ask
 from harness.hang.ways import Way
 from harness.hang.ways.here import Here
+from harness.places import home, in_container
 from harness.processes.sampling.dumper import DENIED
 from harness.processes.sampling.model import ProcessEntry, SampleRequest
-from harness.settings import Settings, home, in_container, load_settings
+from harness.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from harness.hang.collect import Collected

@@ -17,7 +17,8 @@ import click
 
 from harness import __version__, console
 from harness.errors import BadSetting, DrydockError, Interrupted, NoSpace, UsageError, nearest
-from harness.settings import home, load_settings
+from harness.places import home
+from harness.settings import load_settings
 
 # Verb to its module in this folder and its line in the help, in the order in which people meet them.
 VERBS: dict[str, tuple[str, str]] = {

@@ -9,7 +9,8 @@ from harness.doctor.engine import Engine, gather_engine
 from harness.doctor.model import Model, gather_model
 from harness.doctor.probing import Once
 from harness.errors import BadSetting
-from harness.settings import Settings, home
+from harness.places import home
+from harness.settings import Settings
 
 
 @dataclass

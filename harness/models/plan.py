@@ -12,7 +12,8 @@ from harness.models import catalogue
 from harness.models.catalogue import Entry
 from harness.models.folders import check_folder, ggufs
 from harness.models.gguf import parts, read_header
-from harness.settings import Engine, Settings, home
+from harness.places import home
+from harness.settings import Engine, Settings
 
 Format = Literal["gguf", "safetensors"]
 Source = Literal["package", "hub", "folder", "gguf"]

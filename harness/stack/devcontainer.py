@@ -15,8 +15,8 @@ from typing import Any
 
 from harness import docker_engine
 from harness.errors import BadSetting
-from harness.places import write_whole
-from harness.settings import home, load_settings
+from harness.places import home, write_whole
+from harness.settings import load_settings
 from harness.stack import guard, observe, rendering
 from harness.stack.already import fine
 from harness.stack.status import asked_before, recall

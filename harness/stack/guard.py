@@ -15,7 +15,8 @@ import psutil
 
 from harness import docker_engine
 from harness.errors import Busy, DockerMissing, EnvironmentUnfit, NoSpace, PortTaken, ToolTooOld
-from harness.settings import Settings, home
+from harness.places import home
+from harness.settings import Settings
 
 OLDEST = {"compose": (2, 20), "buildx": (0, 13)}
 OLDEST_ENGINE = (20, 10)

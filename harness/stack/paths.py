@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.settings import Settings, home
+from harness.places import home
+from harness.settings import Settings
 
 IN_CONTAINER = "/workspace"
 RUNS_IN_CONTAINER = "/runs"

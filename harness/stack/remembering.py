@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.models import ModelFiles
-from harness.settings import Settings, environment_name, environment_names, home, settings_fields
+from harness.places import home
+from harness.settings import Settings, environment_name, environment_names, settings_fields
 from harness.stack.already import RECORD, Record, asked, owner_of, watch
 from harness.stack.images.user import find_user_project
 from harness.stack.plan import Plan

@@ -14,8 +14,7 @@ import yaml
 from harness.docker_engine import Compose
 from harness.models import ModelFiles, configuration
 from harness.models.sums import known_sums
-from harness.places import write_whole
-from harness.settings import home
+from harness.places import home, write_whole
 from harness.stack import samplers
 from harness.stack.gpu.fit import fit, flags
 from harness.stack.keys import last_written

@@ -18,7 +18,8 @@ from harness import __version__, console, models
 from harness.docker_engine import clean_environment
 from harness.errors import BadSetting, EnvironmentUnfit, NoSpace, ServiceFailed
 from harness.models import ModelFiles, carrying
-from harness.settings import Settings, home
+from harness.places import home
+from harness.settings import Settings
 from harness.stack import guard, saved, weights
 from harness.stack.gpu.machine import look as look_at_gpus
 from harness.stack.images import BuiltImage, all_images, ensure_images

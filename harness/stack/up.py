@@ -12,7 +12,8 @@ from harness import console, docker_engine, models
 from harness.docker_engine import Compose, Container
 from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed
 from harness.models import ModelFiles
-from harness.settings import Settings, home
+from harness.places import home
+from harness.settings import Settings
 from harness.stack import exposed, guard, heal, keys, limits, observe, rendering, samplers, starting, weights
 from harness.stack.already import fine
 from harness.stack.gpu.driver import driver_fits

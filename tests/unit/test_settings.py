@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadSetting
-from harness.settings import environment_names, home, load_settings, settings_fields
+from harness.places import home
+from harness.settings import environment_names, load_settings, settings_fields
 
 
 def test_a_flag_wins_over_the_environment_and_the_file(tmp_path: Path) -> None:

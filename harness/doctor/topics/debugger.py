@@ -13,7 +13,7 @@ from harness.doctor.context import Context
 from harness.doctor.findings import Finding, bad, note
 from harness.doctor.topics.debugger_rules import decide, decide_trial
 from harness.errors import DrydockError
-from harness.settings import in_container
+from harness.places import in_container
 
 SECONDS = 30.0
 

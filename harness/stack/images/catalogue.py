@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from harness.errors import CatalogueUnreadable
-from harness.settings import home
+from harness.places import home
 from harness.stack.images.lock import Lock, lock_path, read_lock, refuse_floating
 
 

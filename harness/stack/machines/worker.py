@@ -16,8 +16,8 @@ import yaml
 from harness import console, docker_engine
 from harness.docker_engine import Compose
 from harness.errors import BadSetting, NotJoined, ServiceFailed
-from harness.places import write_whole
-from harness.settings import Settings, home
+from harness.places import home, write_whole
+from harness.settings import Settings
 from harness.stack import guard, limits, starting
 from harness.stack.gpu.driver import driver_fits
 from harness.stack.gpu.machine import look as look_at_gpus

@@ -89,7 +89,7 @@ def test_a_dump_of_everything_leads_to_one_of_everything() -> None:
 
 def test_what_lies_in_the_file_or_is_secret_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "drydock.env").write_text("MATCH=from_file\n")
-    monkeypatch.setattr("harness.settings.home", lambda: tmp_path)
+    monkeypatch.setattr("harness.settings.loading.home", lambda: tmp_path)
     settings = settings_of(AGENT="a.py:A", OPENAI_API_KEY="sk-abc")
     assert typed(settings, ("agent", "match", "openai_api_key")) == {"agent": "a.py:A"}
 
@@ -178,6 +178,6 @@ def test_a_mistyped_verb_or_line_of_the_file_is_told_what_it_may_have_been(
     assert main.run(["watch"]) == 2
     assert "Did you mean `hang-watch`?" in capsys.readouterr().err
     (tmp_path / "drydock.env").write_text("MODLE=x\n")
-    monkeypatch.setattr("harness.settings.home", lambda: tmp_path)
+    monkeypatch.setattr("harness.settings.loading.home", lambda: tmp_path)
     with pytest.raises(BadSetting, match="did you mean MODEL="):
         load_settings(environ={})

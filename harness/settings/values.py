@@ -9,82 +9,22 @@ A value is looked for in this order, and the first hit wins:
 
 ``harness settings`` prints each value and where it came from, because an exported ``MODEL`` that nobody remembers
 is a common reason why the wrong thing runs.
-
-Every verb reads them first, so what they are made of is light: a dataclass, and click's types to read a text by.
 """
 
 # ruff: noqa: RUF009  # ``field`` makes what dataclasses.field makes
 
 import dataclasses
-import json
-import math
-import os
-import types
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal
 
-import click
-
-from harness.errors import BadSetting, nearest
-from harness.places import home as home
-from harness.places import in_container as in_container
-
-# How a command was typed that was handed on into a container: JSON of names and texts.
-TYPED = "DRYDOCK_TYPED"
+from harness.places import home, runs_dir
+from harness.settings.reading import MADE_ABSOLUTE, Secret, as_meant, field
 
 Engine = Literal["llamacpp", "vllm", "sglang", "external"]
 Origin = Literal["flag", "make", "environment", "drydock.env", "default"]
-
-
-class BadValue(ValueError):
-    """A value that a setting can't have.
-
-    Attributes:
-        field: the setting.
-        reason: why, in a few words.
-    """
-
-    def __init__(self, field: str, reason: str) -> None:
-        super().__init__(f"{field}: {reason}")
-        self.field, self.reason = field, reason
-
-
-class Secret:
-    """A text that isn't shown."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def get_secret_value(self) -> str:
-        """The text itself."""
-        return self._text
-
-    def __bool__(self) -> bool:
-        return bool(self._text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
-    def __str__(self) -> str:
-        return "**********" if self._text else ""
-
-    __repr__ = __str__
-
-
-def field(default: Any, *, description: str, alias: str = "", **limits: float) -> Any:
-    """A setting.
-
-    Args:
-        alias: its name in the environment, where that isn't its own in capitals.
-        limits: ``ge``, ``gt``, ``le``, ``lt``: least and largest value.
-    """
-    return dataclasses.field(default=default, metadata={"description": description, "alias": alias, "limits": limits})
 
 
 @dataclass(frozen=True)
@@ -279,14 +219,9 @@ class Settings:
     def __post_init__(self) -> None:
         for name, own in settings_fields().items():
             value = getattr(self, name)
-            if value is own.default and own.type is not float and name not in _MADE_ABSOLUTE:
+            if value is own.default and own.type is not float and name not in MADE_ABSOLUTE:
                 continue  # it is as it should be
-            try:
-                object.__setattr__(self, name, None if value is None else _as_meant(own, value))
-            except click.BadParameter as error:
-                raise BadValue(name, error.message.removesuffix(".")) from None
-            except ValueError as error:
-                raise BadValue(name, str(error)) from None
+            object.__setattr__(self, name, None if value is None else as_meant(own, value))
 
     def but(self, **values: Any) -> "Settings":
         """The same settings with other values for some."""
@@ -319,7 +254,7 @@ class Settings:
     @property
     def runs_dir(self) -> Path:
         """Where results are kept; ``RUNS`` is set in the containers, where the clone isn't."""
-        return _runs_dir()
+        return runs_dir()
 
     @property
     def state_dir(self) -> Path:
@@ -333,159 +268,11 @@ def settings_fields() -> dict[str, "dataclasses.Field[Any]"]:
     return {own.name: own for own in dataclasses.fields(Settings) if own.metadata}
 
 
-def _as_meant(own: "dataclasses.Field[Any]", value: Any) -> Any:
-    """A value as its field has it, out of a text or as it is.
-
-    Raises:
-        ValueError, click.BadParameter: it can't be read so.
-    """
-    kind, limits = own.type, own.metadata["limits"]
-    if isinstance(kind, types.UnionType):
-        kind = next(part for part in get_args(kind) if part is not types.NoneType)
-    if get_origin(kind) is Literal:
-        return click.Choice(get_args(kind)).convert(value, None, None)
-    if kind is bool:
-        return click.BOOL.convert(value, None, None)
-    if kind is int:
-        return click.IntRange(limits.get("ge"), limits.get("le")).convert(value, None, None)
-    if kind is float:
-        number = click.FLOAT.convert(value, None, None)
-        if math.isnan(number):
-            raise ValueError("not a number")
-        open_ends = {"min_open": "gt" in limits, "max_open": "lt" in limits}
-        least, most = limits.get("ge", limits.get("gt")), limits.get("le", limits.get("lt"))
-        return click.FloatRange(least, most, **open_ends).convert(number, None, None)
-    if kind is Secret:
-        return value if isinstance(value, Secret) else Secret(str(value))
-    if kind is Path:
-        return _path(own.name, Path(value))
-    if not isinstance(value, str):
-        raise ValueError("a text is meant")
-    return _plain_name(value) if own.name in ("project", "namespace") else value
-
-
-_MADE_ABSOLUTE = frozenset(
-    {"workspace", "requirements", "framework_src", "cache", "dir", "diff", "out", "from_folder", "token_file"}
-)
-
-
-def _path(field: str, value: Path) -> Path:
-    # ``runs/tape`` lies among the runs, wherever these are kept: on this machine, or in a container.
-    if field in ("record", "replay") and value.parts[:1] == ("runs",):
-        return _runs_dir().joinpath(*value.parts[1:]).absolute()
-    if field not in _MADE_ABSOLUTE and field not in ("record", "replay"):
-        return value
-    # Paths are taken from the clone, so that make and the harness read them alike wherever they are called.
-    try:
-        return (home() / value.expanduser()).absolute()
-    except RuntimeError:
-        raise ValueError("no home folder of this user is known; set HOME") from None
-
-
-def _plain_name(value: str) -> str:
-    if not value or not all(c.isascii() and (c.islower() or c.isdigit() or c in "-_") for c in value):
-        raise ValueError("small letters, digits, - and _ only")
-    # Docker wants both of the names that begin with it, and 63 characters are the most that a network name takes.
-    if value[0] in "-_" or len(value) > 40:
-        raise ValueError("40 characters at most, the first a letter or a digit")
-    return value
-
-
-def _runs_dir() -> Path:
-    return Path(os.environ.get("RUNS") or home() / "runs")
-
-
 def environment_name(field: str) -> str:
     """The name under which the environment carries a field."""
     return settings_fields()[field].metadata["alias"] or field.upper()
 
 
-def for_delegated(settings: Settings) -> dict[str, str]:
-    """What tells a command that is run for this one, in a container, how this one was typed: for its environment."""
-    names = environment_names()
-    return {TYPED: json.dumps({names[field]: text for field, text in settings.typed().items()})}
-
-
 def environment_names() -> dict[str, str]:
     """Field name to environment name, for all fields."""
     return {field: environment_name(field) for field in settings_fields()}
-
-
-def load_settings(flags: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None) -> Settings:
-    """Read all settings.
-
-    Args:
-        flags: values given as flags of the command, by field name; None values are as good as absent.
-        environ: the environment, by default the process's own.
-
-    Raises:
-        BadSetting: a value can't be used; the message names the setting, the value's origin and the reason.
-    """
-    environment = os.environ if environ is None else environ
-    from_make = set(environment.get("DRYDOCK_MAKE_VARS", "").split())
-    file_values = _read_env_file(home() / "drydock.env")
-    values: dict[str, Any] = {}
-    origins: dict[str, Origin] = {}
-    for field, name in environment_names().items():
-        given = (flags or {}).get(field)
-        if given is not None:
-            values[field], origins[field] = given, "flag"
-        # An empty value is as good as none: `make up MODEL=` means the default.
-        elif environment.get(name):
-            values[field], origins[field] = environment[name], "make" if name in from_make else "environment"
-        elif file_values.get(name):
-            values[field], origins[field] = file_values[name], "drydock.env"
-    try:
-        texts = _as_typed(values, environment)
-        return Settings(**values, given=frozenset(values), origins=origins, texts=texts)
-    except BadValue as error:
-        raise BadSetting(
-            f"{environment_name(error.field)}={values.get(error.field)!s} (from {origins.get(error.field, 'default')}) "
-            f"can't be used: {error.reason}"
-        ) from None
-
-
-def _as_typed(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, str]:
-    """Values as text; where another command handed them on, only what was typed there, with the paths of there."""
-    texts = {
-        field: ("1" if value else "0") if isinstance(value, bool) else str(value) for field, value in values.items()
-    }
-    try:
-        there = json.loads(environment[TYPED])
-        return {field: str(there[name]) for field, name in environment_names().items() if name in there}
-    except (KeyError, ValueError, TypeError):
-        return texts
-
-
-def _read_env_file(path: Path) -> dict[str, str]:
-    """``NAME=value`` lines; ``#`` opens a comment line; one pair of quotes around a value is taken off."""
-    if not path.is_file():
-        return {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise BadSetting(f"{path} can't be read: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        number = error.object[: error.start].count(b"\n") + 1
-        raise BadSetting(f"{path.name}, line {number}: not UTF-8") from None
-    known = set(environment_names().values())
-    values: dict[str, str] = {}
-    for number, text in enumerate(lines, start=1):
-        stripped = text.strip()
-        if not stripped or stripped.startswith("#"):
-            continue
-        name, equals, value = stripped.partition("=")
-        name = name.strip().removeprefix("export ").strip()
-        if not equals or name not in known:
-            near = nearest(name.upper(), sorted(known)) if equals else ""
-            reason = (
-                f"{name} is no setting{f'; did you mean {near}=?' if near else ''}"
-                if equals and name
-                else "not NAME=value"
-            )
-            raise BadSetting(f"{path.name}, line {number}: {reason}")
-        value = value.strip()
-        if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
-            value = value[1:-1]
-        values[name] = value
-    return values
