@@ -22,7 +22,7 @@ from harness.checks.bare_client import Bare
 from harness.checks.tapes import Tapes, outcome_of
 from harness.openai_api.calls import Call
 from harness.openai_api.http import Endpoint
-from harness.openai_api.loopback import Incoming
+from harness.openai_api.incoming import Incoming
 from harness.openai_api.observer import RUN_HEADER
 from harness.openai_api.proxy import RecordingProxy
 from harness.openai_api.recording.matching import Miss

@@ -15,14 +15,12 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from harness.openai_api.incoming import MAX_KEPT
 from harness.openai_api.reading import Protocol, Reply, StreamReader, ToolCall, protocol_of, read_body
 from harness.openai_api.sse import Decoder
 
 if TYPE_CHECKING:
     from harness.openai_api.recording.tape import Tape
-
-# Bodies beyond this are counted but not kept; a request with images is a few hundred kilobytes.
-MAX_KEPT = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)

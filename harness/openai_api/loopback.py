@@ -16,37 +16,16 @@ import struct
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import h11
 
 from harness.openai_api.calls import Call, Reader
+from harness.openai_api.incoming import Incoming
 from harness.openai_api.observer import FORKED, RUN_HEADER
 
 _CHUNK = 64 * 1024
 _REASON = "this is Drydock's own port; it takes only the key that it gave to the run"
-
-
-@dataclass(frozen=True)
-class Incoming:
-    """One request of an agent.
-
-    Args:
-        run: index of the run that it belongs to.
-        number: counts from 1 within the run, in the order of arrival.
-        in_process: our observer inside the agent's process saw it, so it came through httpx.
-        began: the run's start, on the monotonic clock.
-    """
-
-    run: int
-    number: int
-    method: str
-    path: str
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-    in_process: bool
-    began: float
 
 
 class Loopback(ABC):

@@ -17,7 +17,8 @@ import h11
 
 from harness.openai_api.calls import Call, Reader
 from harness.openai_api.http import Endpoint, explain, limits_for
-from harness.openai_api.loopback import Connection, Incoming, Loopback
+from harness.openai_api.incoming import Incoming
+from harness.openai_api.loopback import Connection, Loopback
 from harness.openai_api.recording.exchange import Exchange
 from harness.openai_api.recording.tape import Tape
 

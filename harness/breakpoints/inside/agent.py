@@ -16,6 +16,7 @@ import threading
 from typing import Any
 
 from harness.breakpoints.inside import AGENT_PORTS, keys, listening
+from harness.breakpoints.inside.wire import send, try_send
 
 GREETING_SECONDS = 5.0
 
@@ -55,7 +56,7 @@ class Agent:
             except (OSError, ValueError):
                 pass  # whoever asked is gone
             except Exception as error:  # noqa: BLE001
-                _try_send(connection, {"error": f"{type(error).__name__}: {error}"})
+                try_send(connection, {"error": f"{type(error).__name__}: {error}"})
             try:
                 # Also where something else still holds the socket, a child that was forked meanwhile.
                 connection.shutdown(socket.SHUT_RDWR)
@@ -104,18 +105,6 @@ def start(role: str, host: str = "") -> None:
             return
         running = Agent(role, host)
         _thread(running.serve, "drydock-agent")
-
-
-def send(connection: socket.socket, message: dict[str, Any]) -> None:
-    """Write one line."""
-    connection.sendall(json.dumps(message, default=str).encode() + b"\n")
-
-
-def _try_send(connection: socket.socket, message: dict[str, Any]) -> None:
-    try:
-        send(connection, message)
-    except OSError:
-        pass
 
 
 def _thread(target: Any, name: str) -> None:

@@ -12,10 +12,10 @@ from collections import deque
 from typing import Any
 
 from harness.breakpoints.inside import codes, status
-from harness.breakpoints.inside.agent import send
 from harness.breakpoints.inside.monitoring import Monitoring
 from harness.breakpoints.inside.rewriting import Rewriting
 from harness.breakpoints.inside.template import Condition, Template
+from harness.breakpoints.inside.wire import send
 
 LOOK_AGAIN_SECONDS = 1.0
 POLL_SECONDS = 0.05

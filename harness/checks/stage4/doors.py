@@ -19,7 +19,7 @@ import h11
 
 from harness.openai_api.calls import Call
 from harness.openai_api.http import Endpoint
-from harness.openai_api.loopback import Incoming
+from harness.openai_api.incoming import Incoming
 from harness.openai_api.proxy import RecordingProxy
 from harness.openai_api.recording.exchange import Exchange
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import h11
 
 from harness.openai_api.calls import Call, Reader
-from harness.openai_api.loopback import Connection, Incoming, Loopback
+from harness.openai_api.incoming import Incoming
+from harness.openai_api.loopback import Connection, Loopback
 from harness.openai_api.recording.exchange import Exchange
 from harness.openai_api.recording.inside import unreachable
 from harness.openai_api.recording.matching import STATUS_MISS, Clean, Matcher, Miss

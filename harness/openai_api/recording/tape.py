@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING
 
-from harness.openai_api.calls import MAX_KEPT
+from harness.openai_api.incoming import MAX_KEPT, Incoming
 from harness.openai_api.recording.exchange import End, Exchange, kept
-
-if TYPE_CHECKING:
-    from harness.openai_api.loopback import Incoming
 
 # Where an event of a stream ends.
 _BLANK = re.compile(rb"\r?\n\r?\n")

@@ -11,7 +11,8 @@ from typing import Any
 import h11
 
 from harness.openai_api.calls import Reader
-from harness.openai_api.loopback import Connection, Incoming, Loopback
+from harness.openai_api.incoming import Incoming
+from harness.openai_api.loopback import Connection, Loopback
 from harness.openai_api.reading import Protocol, protocol_of
 from harness.openai_api.simulated import answers
 from harness.openai_api.simulated.faults import Fault, draw
