@@ -102,7 +102,7 @@ end_job() {
 
 # Where nothing is told (in a Slurm job, say), the ports follow from that of RAY_ADDRESS alone.
 fixed_ports() {
-    [ -n "${DRYDOCK_RAY_FLAGS:-}" ] || eval "$(/opt/venv/bin/python -m harness.stack.machines.ports "$1" "${RAY_ADDRESS##*:}")"
+    [ -n "${DRYDOCK_RAY_FLAGS:-}" ] || eval "$(/opt/venv/bin/python -m harness.stack.ray_ports "$1" "${RAY_ADDRESS##*:}")"
 }
 
 # Whether the head takes this node, each time anew: it may have been brought up again as something else. What can't be

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.checks import train_config
+from harness.checks.lint import train_config
 from harness.checks.stage3 import Simulation, Size
 from harness.errors import BadSetting
 from harness.openai_api.simulated import faults

@@ -12,7 +12,8 @@ import click
 
 from harness import console
 from harness.agent.runner import Limits
-from harness.checks import against, run, show, show_against, train_config
+from harness.checks import against, run, show, show_against
+from harness.checks.lint import train_config
 from harness.checks.lint.config import read_any
 from harness.checks.report import CheckReport
 from harness.checks.stage3_wanted import wanted

@@ -9,7 +9,7 @@ import click
 from harness import console
 from harness.cli.options import json_option
 from harness.settings import load_settings
-from harness.stack.machines.ports import table
+from harness.stack.ray_ports import table
 from harness.stack.status import recall
 
 

@@ -12,15 +12,29 @@ from __future__ import annotations
 
 import json
 import time
+import typing
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.openai_api.incoming import MAX_KEPT
 from harness.openai_api.reading import Protocol, Reply, StreamReader, ToolCall, protocol_of, read_body
 from harness.openai_api.sse import Decoder
 
-if TYPE_CHECKING:
-    from harness.openai_api.recording.tape import Tape
+
+class Listener(typing.Protocol):
+    """Hears the bytes of a call as they pass by; a recording's tape is one."""
+
+    def answered(self, status: int, content_type: str) -> None:
+        """The answer's head has come."""
+
+    def feed(self, chunk: bytes) -> None:
+        """Part of the answer's body has come."""
+
+    def failed(self, why: str) -> None:
+        """No answer came, or it broke off."""
+
+    def abandoned(self, why: str) -> None:
+        """The agent hung up before the answer was there."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +114,7 @@ class Reader:
     """
 
     def __init__(self, number: int, run: int, method: str, path: str, request: bytes, began: float) -> None:
-        self.tape: Tape | None = None
+        self.tape: Listener | None = None
         self.number, self.path = number, path
         self._run, self._method = run, method
         self._began, self._started = began, time.monotonic()

@@ -102,7 +102,7 @@ class RecordingProxy(Loopback):
                 incoming.method, url, content=incoming.body or None, headers=self._headers(incoming)
             ) as response:
                 reader.answered(response.status_code, response.headers.get("content-type", ""))
-                if reader.tape is not None:
+                if isinstance(reader.tape, Tape):
                     reader.tape.headers = [(name.decode(), value.decode("latin-1")) for name, value in _raw(response)]
                 begun = True
                 await connection.write(h11.Response(status_code=response.status_code, headers=_passed_on(response)))
@@ -120,7 +120,7 @@ class RecordingProxy(Loopback):
     def ended(self, reader: Reader) -> None:
         """Keep a call that has ended."""
         super().ended(reader)
-        if self._recorder is not None and reader.tape is not None:
+        if self._recorder is not None and isinstance(reader.tape, Tape):
             self._recorder.add(reader.tape.exchange())
 
     def _headers(self, incoming: Incoming) -> list[tuple[bytes, bytes]]:

@@ -15,8 +15,8 @@ from harness.stack.expected import Expected
 from harness.stack.gpu.machine import Gpu, Machine, Way
 from harness.stack.gpu.split import Split, engine_for, split
 from harness.stack.limits import Limits
-from harness.stack.machines.ports import Ports
 from harness.stack.presets import Preset, chosen
+from harness.stack.ray_ports import Ports
 
 if TYPE_CHECKING:
     # Not at run time: images need Docker's SDK, which isn't where the harness is only a wheel.

@@ -18,10 +18,10 @@ from harness.places import home, write_whole
 from harness.stack import samplers
 from harness.stack.gpu.fit import fit, flags
 from harness.stack.keys import last_written
-from harness.stack.machines.ports import told
 from harness.stack.paths import relative_to_clone
 from harness.stack.plan import Plan
 from harness.stack.presets import environment
+from harness.stack.ray_ports import told
 
 # Name of the variable that holds what `write_told` writes.
 TOLD = "DRYDOCK_STACK"

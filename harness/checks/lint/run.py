@@ -9,9 +9,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from harness.agent.source import AgentSource, locate
-from harness.checks import train_config
 from harness.checks.findings import Finding, Status
-from harness.checks.lint import areal_rules, catalogue, config, program, verl_rules
+from harness.checks.lint import areal_rules, catalogue, config, program, train_config, verl_rules
 from harness.checks.lint.rule import Rule
 
 SCHEMA = 1

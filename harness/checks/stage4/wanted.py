@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.agent.source import AgentSource, locate_function
-from harness.checks import train_config
-from harness.checks.lint import areal_rules
+from harness.checks.lint import areal_rules, train_config
 from harness.checks.lint.config import Config, read
 from harness.checks.stage4 import support, verl_wanted
 from harness.checks.stage4.frameworks import AREAL, VERL, Framework

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 
 from harness.stack.machines import meeting
 from harness.stack.machines.meeting import Facts, Refused
-from harness.stack.machines.ports import AGENTS, DEBUGGERS, WORKERS, Ports, head_address
 from harness.stack.machines.serve import closed
+from harness.stack.ray_ports import AGENTS, DEBUGGERS, WORKERS, Ports, head_address
 
 # All that a head may set here.
 NAMES = (

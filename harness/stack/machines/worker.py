@@ -25,8 +25,8 @@ from harness.stack.gpu.split import NO_TOOLKIT, TOOLKIT_MEND, of_node
 from harness.stack.images import ensure_images
 from harness.stack.machines import join, meeting
 from harness.stack.machines.meeting import Facts, Refused
-from harness.stack.machines.ports import Ports, head_address, told
 from harness.stack.plan import container_user
+from harness.stack.ray_ports import Ports, head_address, told
 from harness.stack.rendering import devices_of, write_env_file
 
 SERVICE = "node"

@@ -21,8 +21,8 @@ from harness.stack import rendering
 from harness.stack.gpu.machine import Way
 from harness.stack.images.catalogue import load_catalogue
 from harness.stack.machines import worker
-from harness.stack.machines.ports import Ports
 from harness.stack.plan import make_plan, with_gpus
+from harness.stack.ray_ports import Ports
 from tests.support.gpus import machine
 from tests.support.harness import CLONE
 

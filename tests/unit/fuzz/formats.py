@@ -16,8 +16,9 @@ from unittest import mock
 
 from gateway.config import ConfigError, load_config
 from harness.breakpoints import launch
-from harness.checks import samples, train_config
+from harness.checks import samples
 from harness.checks.lint import config as lint_config
+from harness.checks.lint import train_config
 from harness.compare import conversations
 from harness.dap import wire
 from harness.errors import BadConfig, BadSetting, DataUnreadable, DrydockError, UnusableModel, UsageError

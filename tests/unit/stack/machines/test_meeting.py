@@ -14,8 +14,8 @@ import yaml
 
 from harness.stack.machines import join, meeting
 from harness.stack.machines.meeting import Facts, Refused
-from harness.stack.machines.ports import Ports
 from harness.stack.machines.serve import Place, Server, closed
+from harness.stack.ray_ports import Ports
 from tests.support.harness import CLONE
 
 HEAD = Facts(

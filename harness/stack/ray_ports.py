@@ -1,6 +1,6 @@
 """Which ports a cluster over several machines uses; pure. A firewall can only be told what is fixed.
 
-Ray would choose most of them anew at each start. ``python -m harness.stack.machines.ports head|node PORT`` prints as
+Ray would choose most of them anew at each start. ``python -m harness.stack.ray_ports head|node PORT`` prints as
 lines of shell what docker/dev/entrypoint.sh needs, where Compose hasn't told it.
 """
 

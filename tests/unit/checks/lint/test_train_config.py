@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.checks import train_config
-from harness.checks.train_config import TrainConfig
+from harness.checks.lint import train_config
+from harness.checks.lint.train_config import TrainConfig
 from harness.errors import BadConfig
 
 

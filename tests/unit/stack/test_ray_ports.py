@@ -10,8 +10,8 @@ import pytest
 
 from harness.breakpoints import inside
 from harness.settings import Settings
-from harness.stack.machines import ports
-from harness.stack.machines.ports import Ports, head_address, table, told
+from harness.stack import ray_ports as ports
+from harness.stack.ray_ports import Ports, head_address, table, told
 
 
 def numbers(text: str) -> set[int]:
@@ -57,7 +57,7 @@ def test_what_is_no_address(text: str) -> None:
 
 
 def test_the_page_has_the_table() -> None:
-    page = Path(__file__).parents[4].joinpath("docs", "machines.md").read_text()
+    page = Path(__file__).parents[3].joinpath("docs", "machines.md").read_text()
     rows = page.partition("<!-- ports -->")[2].partition("\n\n")[0].strip().splitlines()[2:]
     settings = Settings()
     expected = table(Ports(settings.ray_port), settings.port)
