@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from harness.hang.awaits import Awaited
 from harness.hang.causes.finding import Finding, named, say
-from harness.hang.scene import Group, Scene
+from harness.hang.groups import Group
+from harness.hang.scene import Scene
 from harness.hang.waits import RUNNING, Wait, phases_of
 
 

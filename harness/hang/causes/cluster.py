@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, logged, named, say
-from harness.hang.scene import Group, Scene, count
+from harness.hang.groups import Group, count
+from harness.hang.scene import Scene
 from harness.hang.waits import COLLECTIVE, COMMUNICATION, JOINED, RUNNING
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from harness.hang.groups import Group, ids
 from harness.hang.model import Hint
-from harness.hang.scene import Group, Scene, ids
+from harness.hang.scene import Scene
 from harness.hang.waits import RUNNING
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, logged, named, say
 from harness.hang.causes.late import others_wait
+from harness.hang.groups import Group, count, ids, in_words, members
 from harness.hang.model import Process
-from harness.hang.scene import Group, Scene, count, ids, in_words, members
+from harness.hang.scene import Scene
 from harness.hang.standing import of_threads
 from harness.hang.waits import COMMUNICATION
 

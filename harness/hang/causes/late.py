@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, logged, named, say
 from harness.hang.grouping import divergence, names, shared_way
+from harness.hang.groups import Group, count, ids, kind_of_command
 from harness.hang.model import Frame
-from harness.hang.scene import Group, Scene, count, ids, kind_of_command
+from harness.hang.scene import Scene
 from harness.hang.standing import of_threads
 from harness.hang.waits import COLLECTIVE, RUNNING, is_plumbing
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from harness.hang.causes.finding import Finding, named, say
 from harness.hang.grouping import divergence, names
-from harness.hang.scene import Group, Scene, count, ids, minority
+from harness.hang.groups import Group, count, ids, minority
+from harness.hang.scene import Scene
 from harness.hang.waits import COLLECTIVE, COMMUNICATION, P2P, RUNNING, phases_of
 
 _BARRIERS = frozenset({"barrier", "monitored_barrier"})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, say
-from harness.hang.scene import Scene, count
+from harness.hang.groups import count
+from harness.hang.scene import Scene
 from harness.hang.waits import P2P
 
 # Calls that agree on shapes before data flows: when these hang, sizes aren't the reason.

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from harness.hang.causes.finding import Finding, logged, named, say
 from harness.hang.grouping import names, shared_way
+from harness.hang.groups import Group, count
 from harness.hang.model import Process
-from harness.hang.scene import Group, Scene, count
+from harness.hang.scene import Scene
 from harness.hang.waits import COMMUNICATION, JOINING, LEAVING, RUNNING, phases_of
 
 _EXIT_CODE = re.compile(r"ended, with exit code (-?\d+)")

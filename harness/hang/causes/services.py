@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from harness.hang.causes.awaited import by_tasks, waits_for_capacity
 from harness.hang.causes.finding import Finding, named, say
 from harness.hang.grouping import names
-from harness.hang.scene import Group, Scene, count, ids
+from harness.hang.groups import Group, count, ids
+from harness.hang.scene import Scene
 from harness.hang.standing import waits_for_ever, wakes
 from harness.hang.waits import COMMUNICATION, Wait
 

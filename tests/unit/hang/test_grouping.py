@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.hang.grouping import divergence, names, ranges, shared_way, tree
-from harness.hang.scene import build, minority
+from harness.hang.groups import minority
+from harness.hang.scene import build
 from tests.unit.hang.build import collective, dump, process, stack, thread
 
 
