@@ -32,6 +32,15 @@ def workers(board: Dashboard, *, paused_only: bool) -> list[Worker]:
     Raises:
         RayNotReachable: the dashboard can't be asked.
     """
+    return asked(listed(board, paused_only=paused_only))
+
+
+def listed(board: Dashboard, *, paused_only: bool = False) -> list[Worker]:
+    """The same as Ray's tables have them; none is asked.
+
+    Raises:
+        RayNotReachable: the dashboard can't be asked.
+    """
     try:
         rows = [row for row in board.list("workers") if _living(row)]
         if paused_only:
@@ -40,7 +49,7 @@ def workers(board: Dashboard, *, paused_only: bool) -> list[Worker]:
         actors = _living_actors(board) if rows else {}
     except RayUnreachable as error:
         raise RayNotReachable(f"The Ray cluster can't be asked: {error.reason}.") from None
-    return asked([_worker(row, tasks, actors) for row in rows])
+    return [_worker(row, tasks, actors) for row in rows]
 
 
 def asked(found: Iterable[Worker]) -> list[Worker]:

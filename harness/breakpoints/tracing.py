@@ -9,7 +9,7 @@ from typing import Any
 from harness import console
 from harness.breakpoints import gather, inject, trace
 from harness.breakpoints.model import Worker
-from harness.errors import NothingTraced
+from harness.errors import NothingTraced, RayNotReachable
 from harness.settings import Settings
 
 # What the cost is told for: this many hits a second.
@@ -25,10 +25,12 @@ def run(settings: Settings) -> int:
     """
     request = trace.parsed(settings.at, settings.condition, settings.log, settings.hits, settings.timeout)
     console.to_stderr()  # standard output is the hits'
-    workers = _workers(settings)
-    console.note(
-        f"{request.file}:{request.line} in {len(workers)} processes, until {request.hits} hits; Ctrl-C ends it"
-    )
+    workers, later = _workers(settings)
+    place = f"{request.file}:{request.line}"
+    if later and not workers:
+        console.warn(f"{later.nobody().what} Waits until one comes, {request.seconds:g} s at most.")
+    where = f"{len(workers)} processes" + (", and in those that come later" if later else "")
+    console.note(f"{place} in {where}, until {request.hits} hits; Ctrl-C ends it")
     told_costs: set[str] = set()
 
     def armed(told: dict[str, Any]) -> None:
@@ -36,7 +38,9 @@ def run(settings: Settings) -> int:
             told_costs.add(told["how"])
             console.note(cost(told))
 
-    result = trace.run(request, workers, hit=_print, armed=armed)
+    result = trace.run(request, workers, hit=_print, armed=armed, later=later)
+    if later and not (result.armed or result.refused):
+        raise later.nobody()
     return _conclude(request, result)
 
 
@@ -50,14 +54,39 @@ def cost(told: dict[str, Any]) -> str:
     )
 
 
-def _workers(settings: Settings) -> list[Worker]:
+class _Later:
+    """Lists those in the cluster that are meant, as often as it is called."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._board = gather.dashboard()
+        self._meant = {"actor": settings.actor, "role": settings.role}
+        self._found: list[Worker] = []
+
+    def first(self) -> list[Worker]:
+        """Those that are there now; raises where the cluster can't be asked."""
+        self._found = gather.workers(self._board, paused_only=False)
+        return trace.matching(self._found, **self._meant)
+
+    def __call__(self) -> list[Worker]:
+        try:
+            self._found = gather.listed(self._board)
+        except RayNotReachable:
+            return []  # a busy head; the next look may do better
+        return trace.matching(self._found, **self._meant)
+
+    def nobody(self) -> NothingTraced:
+        """What to say where none was there."""
+        return trace.nobody(self._found, **self._meant)
+
+
+def _workers(settings: Settings) -> tuple[list[Worker], _Later | None]:
     if settings.pid:
         found = _one(settings.pid)
         if found.status is None:
             inject.agent(found, found.problem)
-        return [found]
-    every = gather.workers(gather.dashboard(), paused_only=False)
-    return trace.chosen(every, actor=settings.actor, role=settings.role)
+        return [found], None
+    later = _Later(settings)
+    return later.first(), later
 
 
 def _one(pid: int) -> Worker:

@@ -106,7 +106,8 @@ def _stream(connection: socket.socket, tracer: _Tracer, point: Point, told: dict
             looked = time.monotonic()
             told = tracer.look()
             if told["functions"]:
-                send(connection, {"armed": told})
+                # Its actor may have come into this process meanwhile.
+                send(connection, {"armed": told, **status.names()})
 
 
 def _flush(connection: socket.socket, point: Point) -> None:

@@ -9,8 +9,8 @@ import pytest
 from harness.breakpoints.decide import chosen, key_of, numbered, paused
 from harness.breakpoints.model import Paused, Worker
 from harness.breakpoints.terminal.prompt import parsed_break
-from harness.breakpoints.trace import chosen as to_trace
-from harness.errors import NothingPaused, NothingTraced, UsageError
+from harness.breakpoints.trace import matching, nobody
+from harness.errors import NothingPaused, UsageError
 
 THREAD = {"file": "/workspace/reward.py", "line": 7, "function": "compute", "thread": "MainThread", "since": 5.0}
 
@@ -77,11 +77,12 @@ def test_which_one_is_meant() -> None:
 def test_which_are_traced() -> None:
     actor = worker(1, actor="Reward", actor_name="r0")
     driver = worker(2, role="driver")
-    assert to_trace([actor, driver]) == [actor, driver]
-    assert to_trace([actor, driver], actor="Reward") == to_trace([actor, driver], actor="r0") == [actor]
-    assert to_trace([actor, driver], role="driver") == [driver]
-    with pytest.raises(NothingTraced, match="Critic"):
-        to_trace([actor], actor="Critic")
+    assert matching([actor, driver]) == [actor, driver]
+    assert matching([actor, driver], actor="Reward") == matching([actor, driver], actor="r0") == [actor]
+    assert matching([actor, driver], role="driver") == [driver]
+    assert matching([actor], actor="Critic") == []
+    said = nobody([actor], actor="Critic")
+    assert ("Critic" in said.what, "Reward" in said.consequence) == (True, True)
 
 
 @pytest.mark.parametrize(
