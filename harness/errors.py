@@ -24,6 +24,7 @@
     * ToolTooOld               a program is there but too old for what is asked of it
     * NoSpace                  a disk is full, or would be
     * PortTaken                a port that is to be published belongs to somebody else
+    * FolderClosed             the containers' user may not enter the workspace or the framework's checkout
     * Busy                     another command of ours is changing the same thing right now
     * LibraryMissing           a Python package is missing that only some verbs need
     * WeightsMissing           a model's weights aren't here, and they may not be downloaded
@@ -208,6 +209,12 @@ class PortTaken(EnvironmentUnfit):
     """A port that is to be published belongs to somebody else."""
 
     consequence = "The service could not be reached, so nothing was started."
+
+
+class FolderClosed(EnvironmentUnfit):
+    """The containers' user may not enter the workspace or the framework's checkout."""
+
+    consequence = "Every process of the stack starts there: Ray would end at once. Nothing was started."
 
 
 class LimitRefused(EnvironmentUnfit):

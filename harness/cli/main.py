@@ -9,6 +9,7 @@ import datetime
 import errno
 import importlib
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -18,6 +19,7 @@ import click
 from harness import __version__, console
 from harness.errors import BadSetting, DrydockError, Interrupted, NoSpace, UsageError, nearest
 from harness.places import home
+from harness.processes.leaving import leaving_on_signals
 from harness.settings import load_settings
 
 # Verb to its module in this folder and its line in the help, in the order in which people meet them.
@@ -114,16 +116,28 @@ def run(arguments: list[str]) -> int:
         console.show_error(error)
         return error.exit_code
 
+    ended_by: list[int] = []
+
+    def ended(number: int) -> BaseException:
+        # What undoes half-made things at Ctrl-C does the same for a job manager's signal.
+        ended_by.append(number)
+        return KeyboardInterrupt()
+
     try:
-        result = cli.main(args=arguments, prog_name="harness", standalone_mode=False)
+        with leaving_on_signals(ended):
+            result = cli.main(args=arguments, prog_name="harness", standalone_mode=False)
         return result if isinstance(result, int) else 0
+    except Interrupted as error:
+        return say(_of_signal(error, ended_by))
     except DrydockError as error:
         return say(error)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         return say(UsageError(error.format_message(), mend=f"{context.command_path if context else 'harness'} --help"))
     except (KeyboardInterrupt, click.Abort):
-        return say(Interrupted("Stopped by Ctrl-C.", mend="make status   # shows what is running"))
+        return say(
+            _of_signal(Interrupted("Stopped by Ctrl-C.", mend="make status   # shows what is running"), ended_by)
+        )
     except BrokenPipeError:
         # Somebody's `| head` has seen enough. Python would complain once more at exit when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -140,6 +154,14 @@ def run(arguments: list[str]) -> int:
                 mend="make doctor   # and please report it with that file",
             )
         )
+
+
+def _of_signal(error: Interrupted, numbers: list[int]) -> Interrupted:
+    """The same, if another signal than Ctrl-C's was it; its exit code is the one that a shell gives."""
+    if numbers:
+        error.what = f"Ended by {signal.Signals(numbers[0]).name}."
+        error.exit_code = 128 + numbers[0]
+    return error
 
 
 def _as_json(arguments: list[str]) -> bool:

@@ -22,6 +22,9 @@ def _ended_by(number: int) -> BaseException:
 def leaving_on_signals(reason: Callable[[int], BaseException] = _ended_by) -> Iterator[None]:
     """While this lasts, a hang-up or SIGTERM ends us by an exception, so that things can be put right first.
 
+    Only the first one: make and a service manager both hand the same signal on, and the second must not break off what
+    the first began to put right. A hang-up that is ignored stays ignored, as `nohup` means it.
+
     Args:
         reason: the exception for a signal's number; by default the exit code that a shell would give.
     """
@@ -29,10 +32,15 @@ def leaving_on_signals(reason: Callable[[int], BaseException] = _ended_by) -> It
         yield  # only the main thread may say what a signal does
         return
 
-    def leave(number: int, _: FrameType | None) -> None:
-        raise reason(number)
+    left: list[int] = []
 
-    before: dict[int, Any] = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    def leave(number: int, _: FrameType | None) -> None:
+        if not left:
+            left.append(number)
+            raise reason(number)
+
+    heard = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    before: dict[int, Any] = {number: signal.signal(number, leave) for number in heard}
     try:
         yield
     finally:

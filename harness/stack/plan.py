@@ -183,6 +183,22 @@ def unwritable(workspace: Path, uid: int, gid: int) -> str:
     return f"the containers run as user {uid}, who may not write into {workspace} (mode {found.st_mode & 0o777:o})"
 
 
+def closed(folder: Path, uid: int, gid: int) -> bool:
+    """Whether programs in the containers could not even enter this folder, as far as its mode tells.
+
+    Ray's head would end with a message about its dashboard's metrics then: every process starts in the workspace.
+    """
+    try:
+        found = folder.stat()
+        # A list of rights beside the mode may let them in.
+        if uid == 0 or "system.posix_acl_access" in os.listxattr(folder):
+            return False
+    except OSError:
+        return False
+    shift = 6 if found.st_uid == uid else 3 if found.st_gid == gid else 0
+    return (found.st_mode >> shift) & 0o5 != 0o5
+
+
 def container_user(workspace: Path) -> tuple[int, int]:
     """Who the containers run as: the workspace's owner, 1000 where that is root.
 

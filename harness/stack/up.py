@@ -10,7 +10,7 @@ from typing import Any
 
 from harness import console, docker_engine, models
 from harness.docker_engine import Compose, Container
-from harness.errors import BadSetting, EnvironmentUnfit, ServiceFailed
+from harness.errors import BadSetting, EnvironmentUnfit, FolderClosed, ServiceFailed
 from harness.models import ModelFiles
 from harness.places import home
 from harness.settings import Settings
@@ -24,7 +24,7 @@ from harness.stack.images import ensure_images
 from harness.stack.images.catalogue import load_catalogue
 from harness.stack.machines import sharing
 from harness.stack.observe import Service
-from harness.stack.plan import Plan, make_plan, unwritable, with_gpus
+from harness.stack.plan import Plan, closed, make_plan, unwritable, with_gpus
 from harness.stack.presets import environment, write_environment
 from harness.stack.remembering import write_record
 from harness.stack.status import remember
@@ -82,6 +82,7 @@ def up(settings: Settings) -> Result:
     if said := exposed.warning(settings.workspace, home(), _home_of_user()):
         console.warn(said)
         console.mend("make up WORKSPACE=FOLDER   # a folder with your project alone")
+    _may_be_entered(plan)
     # Nobody is told of the sample's own folder, into which nothing of a user's writes.
     if settings.origin("workspace") != "default" and (said := unwritable(settings.workspace, plan.uid, plan.gid)):
         console.warn(said, f"sudo chown {plan.uid}:{plan.gid} {settings.workspace}")
@@ -127,6 +128,16 @@ def up(settings: Settings) -> Result:
         services = wait_ready(client, plan)
         write_record(plan, served, names)
     return Result(plan, changed, services, names, time.monotonic() - started)
+
+
+def _may_be_entered(plan: Plan) -> None:
+    for folder in (plan.settings.workspace, plan.settings.framework_src):
+        if folder is not None and closed(folder, plan.uid, plan.gid):
+            raise FolderClosed(
+                f"The containers run as user {plan.uid}, who may not enter and list {folder} "
+                f"(mode {folder.stat().st_mode & 0o777:o}).",
+                mend=f"chmod -R a+rX {folder}   # or make it that user's: sudo chown -R {plan.uid}:{plan.gid} {folder}",
+            )
 
 
 def _home_of_user() -> Path | None:

@@ -205,7 +205,7 @@ class Chaos:
     def _judge_verb(self, step: Step, code: int | None, out: str, err: str) -> Iterator[str]:
         if "Drydock itself failed" in out + err or "Traceback (most recent call last)" in out + err:
             yield "a traceback instead of an error of ours"
-        signalled = {"terminate": -signal.SIGTERM, "kill": -signal.SIGKILL, "kill-all": -signal.SIGKILL}
+        signalled = {"terminate": 128 + signal.SIGTERM, "kill": -signal.SIGKILL, "kill-all": -signal.SIGKILL}
         if code is not None and code not in (*EXIT_CODES, signalled.get(step.fault)):
             yield f"exit code {code}"
         if code is not None and code >= 0:

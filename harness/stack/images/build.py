@@ -20,7 +20,6 @@ from typing import Any, TextIO
 import psutil
 
 from harness import console, docker_engine
-from harness.processes.leaving import leaving_on_signals
 from harness.settings import Settings
 from harness.stack.images import context, failures, ledger
 from harness.stack.images.context import Entry
@@ -100,7 +99,6 @@ def build(
         context.stage([*recipe.entries, *recipe.uncounted], wheels, files)
         command = _command(recipe, settings, host, reference, files, _write_secrets(host, secrets))
         with (
-            leaving_on_signals(lambda _: KeyboardInterrupt()),
             console.step(title) as step,
             ledger.recording(client, settings, recipe.kind) as record,
         ):

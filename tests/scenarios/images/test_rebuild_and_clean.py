@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.processes.leaving import leaving_on_signals
 from harness.stack.images import remove_build_cache, remove_images
 from harness.stack.images.build import existing
 from harness.stack.images.ledger import read_records
@@ -134,7 +135,7 @@ def test_a_build_that_is_broken_off_ends_and_leaves_nothing_in_the_way(workshop:
         os.kill(os.getpid(), number)
 
     threading.Thread(target=interrupt, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), leaving_on_signals(lambda _: KeyboardInterrupt()):  # as every verb does
         workshop.build()
     assert [child.name() for child in psutil.Process().children(recursive=True) if "docker" in child.name()] == []
     assert list(builds.glob("context-*")) == []

@@ -97,6 +97,17 @@ def refused(tmp_path: Path) -> Iterator[Stack]:
     assert stack.ids() == {}
 
 
+def test_a_workspace_that_the_containers_user_may_not_enter_is_refused_before_anything_starts(refused: Stack) -> None:
+    workspace = Path(refused.settings["WORKSPACE"])
+    workspace.chmod(0o077 if workspace.stat().st_uid else 0o700)
+    try:
+        ended = refused.run("up", "--json")
+    finally:
+        workspace.chmod(0o755)
+    assert (ended.code, ended.json()["error"]) == (3, "FolderClosed"), ended
+    assert f"chmod -R a+rX {workspace}" in ended.json()["mend"]
+
+
 def with_requirements(stack: Stack, text: str) -> Ended:
     """`up` with this as the project's requirements.txt."""
     Path(stack.settings["WORKSPACE"], "requirements.txt").write_text(text)

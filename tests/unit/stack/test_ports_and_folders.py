@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import pytest
 
 from harness.errors import PortTaken
 from harness.stack import guard
-from harness.stack.plan import unwritable
+from harness.stack.plan import closed, unwritable
 
 
 def test_a_taken_port_names_the_container_that_has_it_and_all_are_told_at_once() -> None:
@@ -39,3 +40,29 @@ def test_a_folder_of_roots_can_not_be_written_by_the_containers_user(tmp_path: P
     tmp_path.chmod(0o777)
     assert unwritable(tmp_path, owner + 1000, 99999) == ""
     assert unwritable(tmp_path / "absent", 1000, 1000) == ""
+
+
+@pytest.mark.parametrize(
+    ("mode", "owners", "groups", "others"),
+    [(0o755, False, False, False), (0o700, False, True, True), (0o750, False, False, True), (0o711, False, True, True),
+     (0o744, False, True, True), (0o000, True, True, True), (0o077, True, False, False)],
+)  # fmt: skip
+def test_a_folder_that_the_containers_user_may_not_enter(
+    tmp_path: Path, mode: int, owners: bool, groups: bool, others: bool
+) -> None:
+    uid, gid = tmp_path.stat().st_uid or 1000, tmp_path.stat().st_gid
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    if tmp_path.stat().st_uid == 0:
+        os.chown(folder, uid, gid)
+    folder.chmod(mode)
+    try:
+        assert (closed(folder, uid, gid + 1), closed(folder, uid + 1, gid), closed(folder, uid + 1, gid + 1)) == (
+            owners,
+            groups,
+            others,
+        )
+        assert not closed(folder, 0, 0)
+        assert not closed(tmp_path / "absent", 1000, 1000)
+    finally:
+        folder.chmod(0o755)
