@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.compare.dialects import VLLM, Decoded, Dialect, NotThere, OpenAI, Request, SGLang
+from harness.compare.dialects import DIALECTS, Decoded, Dialect, NotThere, Request
 from harness.compare.model import Sample, Sampling
 from harness.errors import NoLogProbs, ServerUnreachable
 from harness.openai_api.http import Endpoint, error_message, explain, limits_for
@@ -162,7 +162,8 @@ class Engine:
             "version": await self._version(),
         }
         reasons = []
-        for dialect in (VLLM(model), SGLang(model), OpenAI(model)):
+        for make in DIALECTS:
+            dialect = make(model)
             try:
                 await self._try(dialect)
                 return Facts(dialect, **common, cannot=() if dialect.prefills else ("prompt log-probs",))
@@ -193,6 +194,13 @@ class Engine:
                 if said:
                     return str(said)
         return ""
+
+    async def rendered(self, dialect: Dialect, request: Request) -> list[int]:
+        """A conversation as token ids, as the server's own template makes them."""
+        found: list[int] | Request = request
+        while isinstance(found, Request):
+            found = dialect.rendered(await self.ask(found))
+        return found
 
     async def decode(self, dialect: Dialect, prompt: list[int], sampling: Sampling, salt: str = "") -> Decoded:
         """Sample one output."""

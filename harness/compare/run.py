@@ -159,8 +159,11 @@ class _Comparison:
         """Whether token ids all over the vocabulary are other texts at the server, as far as it says."""
         ids = picked(self.facts["vocabulary"], self.facts["special"])
         dialect = self.server.dialect
+        requests = [request for token in ids if (request := dialect.spell([token])) is not None]
+        if len(requests) < len(ids):
+            return False
         try:
-            asked = [self.engine.ask(dialect.spell([token])) for token in ids]
+            asked = [self.engine.ask(request) for request in requests]
             theirs = [dialect.spelt(answer) for answer in await asyncio.gather(*asked)]
         except (Refused, NotThere):
             return False
@@ -204,7 +207,7 @@ class _Comparison:
         if request is None:
             return
         try:
-            theirs = self.server.dialect.rendered(await self.engine.ask(request))
+            theirs = await self.engine.rendered(self.server.dialect, request)
         except Refused as error:
             note = f"the server renders no conversation like line {conversation.line}: {error}"
             if len(self.notes) < 8:

@@ -1,4 +1,4 @@
-"""A language model of a few lines, as a server in three dialects and as the reference's process; no torch, no vLLM.
+"""A language model of a few lines, as a server in several dialects and as the reference's process; no torch, no vLLM.
 
 Both sides compute the same: the next token depends on the last one and on a seed, which stands for the weights. Each
 can be made wrong in the ways that real ones are. ``serving`` is the server; ``python -m tests.support.two_sides``
@@ -108,6 +108,10 @@ class Sides:
             return 200, {"version": "0.0-fake"}
         if path == "/tokenize" and self.dialect == "vllm" and "messages" in body:
             return 200, {"tokens": render(body["messages"], self.template)}
+        if path == "/apply-template" and self.dialect == "llamacpp":
+            return 200, {"prompt": json.dumps(render(body["messages"], self.template))}
+        if path == "/tokenize" and self.dialect == "llamacpp":
+            return 200, {"tokens": json.loads(body["content"])}
         if path == "/detokenize" and self.dialect in ("vllm", "llamacpp"):
             text = "".join(piece(token + ("other-texts" in self.faults)) for token in body["tokens"])
             return 200, {"prompt" if self.dialect == "vllm" else "content": text}

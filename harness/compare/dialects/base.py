@@ -1,0 +1,100 @@
+"""What a dialect is: questions in it, and what was found in the answers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from harness.compare.model import Sampling
+
+
+class NotThere(Exception):
+    """An answer doesn't have what was asked for; says what."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A POST; ``at_root`` is without the base URL's ``/v1``."""
+
+    path: str
+    body: Mapping[str, Any]
+    at_root: bool = False
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A sampled output.
+
+    Args:
+        ids: token ids; empty where the server names only texts, which ``pieces`` has then.
+        top: most likely token at each position; empty where the server doesn't say.
+        prompt: the prompt as the server counted it: ids, or only how many.
+    """
+
+    ids: list[int]
+    logprobs: list[float]
+    top: list[int] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+    text: str = ""
+    finish: str = ""
+    prompt_ids: list[int] = field(default_factory=list)
+    prompt_tokens: int | None = None
+    cached: int | None = None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Log-probs of given tokens, and the most likely token at each position."""
+
+    logprobs: list[float]
+    top: list[int]
+
+
+class Dialect(Protocol):
+    """One kind of server."""
+
+    @property
+    def name(self) -> str:
+        """Of the engine."""
+
+    @property
+    def prefills(self) -> bool:
+        """Whether it gives log-probs of a prompt."""
+
+    def decode(self, prompt: Sequence[int], sampling: Sampling, salt: str = "") -> Request:
+        """Sample an output; with a salt the prefix cache of others isn't used."""
+
+    def decoded(self, answer: Any) -> Decoded:
+        """Read it."""
+
+    def prefill(self, prompt: Sequence[int], output: Sequence[int]) -> Request:
+        """Ask for the log-probs of given tokens."""
+
+    def prefilled(self, answer: Any, prompt: Sequence[int], output: Sequence[int]) -> Scored:
+        """Read them."""
+
+    def render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Request | None:
+        """Have the server apply its own chat template; None where it can't tell what came of it."""
+
+    def rendered(self, answer: Any) -> list[int] | Request:
+        """Read the token ids, or what has to be asked next to get them."""
+
+    def spell(self, ids: Sequence[int]) -> Request | None:
+        """Ask what token ids are as text; None where it can't tell."""
+
+    def spelt(self, answer: Any) -> str:
+        """Read it."""
+
+
+class OnlyCounted(NotThere):
+    """A server that says how many tokens a rendered conversation has, and not which."""
+
+    def __init__(self, count: int | None) -> None:
+        super().__init__("token ids of a rendered conversation")
+        self.count = count
+
+
+def counted(error: NotThere) -> int | None:
+    """How many tokens the server counted, where that is all it says."""
+    return error.count if isinstance(error, OnlyCounted) else None
