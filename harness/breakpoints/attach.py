@@ -72,6 +72,9 @@ def held(line: Paused) -> Held:
     session = connected(worker)
     try:
         session.attach(timeout=FIRST_STOP_SECONDS)
+        if worker.begins:
+            # It runs on now; held at one of its first lines there is time to say where it is to stop.
+            session.pause()
         if line.state == "waits":
             session.wait_for_stop(timeout=FIRST_STOP_SECONDS)
             _wait_for_others(session, len((worker.status or {}).get("paused") or ()))

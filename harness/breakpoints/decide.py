@@ -34,7 +34,9 @@ def paused(found: Iterable[Worker], numbers: Mapping[str, int]) -> list[Paused]:
                     delays=delays,
                 )
             )
-        if not threads and worker.attached:
+        if worker.begins:
+            lines.append(Paused(number=number, worker=worker, function="before its first line"))
+        elif not threads and worker.attached:
             lines.append(Paused(number=number, worker=worker, state="attached", delays=delays))
         elif not threads and worker.paused_threads > 0:
             # Ray says so, and the process can't be asked where.

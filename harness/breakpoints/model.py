@@ -19,6 +19,7 @@ class Worker:
         task: name of the task that runs in it, "" while idle.
         status: what the process itself says (breakpoints/inside/status.py); None where it can't be asked.
         problem: why it can't be asked.
+        begins: it was started under debugpy and waits for a client before its first line.
     """
 
     ip: str
@@ -33,6 +34,7 @@ class Worker:
     task: str = ""
     status: Mapping[str, Any] | None = None
     problem: str = ""
+    begins: bool = False
 
     @property
     def name(self) -> str:

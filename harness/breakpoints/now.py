@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from harness.breakpoints import decide, gather, numbers
+from harness.breakpoints import decide, gather, numbers, started
 from harness.breakpoints.model import Paused, Worker
 from harness.errors import NothingPaused, RayNotReachable
 from harness.settings import Settings
@@ -15,9 +15,14 @@ def paused_now(settings: Settings) -> list[Paused]:
     """All threads that wait, and all processes that a debugger holds.
 
     Raises:
-        RayNotReachable: the cluster can't be asked.
+        RayNotReachable: the cluster can't be asked, and nothing beside it waits.
     """
-    found = gather.workers(gather.dashboard(), paused_only=True)
+    found = started.processes()
+    try:
+        found = gather.workers(gather.dashboard(), paused_only=True) + found
+    except RayNotReachable:
+        if not found:
+            raise
     return decide.paused(found, numbers.of(found, _folder(settings)))
 
 

@@ -80,7 +80,7 @@ def one(line: Paused, *, workspace: str = "") -> None:
 def place(line: Paused, workspace: str = "") -> str:
     """File, line and function as people read them."""
     if not line.file:
-        return "?"
+        return line.function or "?"
     file = line.file.removeprefix(workspace.rstrip("/") + "/") if workspace else line.file
     return f"{file}:{line.line} {line.function}".rstrip()
 

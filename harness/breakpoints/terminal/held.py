@@ -6,7 +6,7 @@ import ast
 import inspect
 import linecache
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from harness.breakpoints.inside import values
 from harness.breakpoints.inside.codes import inner
@@ -119,6 +119,9 @@ class Held:
             for file in loaded:
                 if isinstance(file, str) and PurePath(file).parts[-len(wanted) :] == wanted:
                     return file
+        # What isn't loaded yet may be there all the same: the workspace is one folder in all nodes.
+        if Path(name).is_file():
+            return str(Path(name).absolute())
         if PurePath(name).is_absolute():
             return name
         raise UsageError(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import sys
 import threading
 import time
@@ -191,7 +192,10 @@ def _controller(job: dict[str, Any], config: Any, base: Any) -> Any:
     engine = RemoteSGLangEngine if rollout.backend.startswith("sglang") else RemotevLLMEngine
     controller = engine.as_controller(rollout, scheduler)
     info = LocalInfServerInfo(host=job["server"]["host"], port=job["server"]["port"], process=None)
-    controller.initialize(role=ROLE, server_infos=[info] * job["servers"])
+    # AReaL seeds its worker with the seed and this name, and the worker draws its proxy's port after that: two checks
+    # on one machine would draw the same port, and the second would take the first one's proxy for its own.
+    role = f"{ROLE}-{secrets.token_hex(4)}"
+    controller.initialize(role=role, server_infos=[info] * job["servers"])
     return controller
 
 

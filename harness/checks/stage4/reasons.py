@@ -95,6 +95,14 @@ KNOWN = (
         fatal=True,
     ),
     _known(
+        "port-taken",
+        # Only uvicorn's words: AReaL's workers start again at another port by themselves.
+        r"error while attempting to bind on address \(.*?(\d+)\): .*address already in use",
+        "port {0}, which AReaL chose for its proxy, was taken by another program in the meantime",
+        "run it again: AReaL chooses another port",
+        fatal=True,
+    ),
+    _known(
         "litellm",
         r"No module named '(litellm\.[\w.]+)'",
         "AReaL's proxy can't import {0}: this litellm is too new for it",

@@ -95,12 +95,12 @@ def run(plan: Plan, endpoint: Endpoint, *, tell: Callable[[str], None] = lambda 
     findings += batch_lines(wanted, plan.data)
     seed, chosen = samples.several(plan.data, plan.seed, wanted.prompts)
     asked = replace(asked, lines=tuple(sample.line for sample in chosen))
-    if wanted.debugged:
-        tell(f"waiting for a debugger at {DEBUGGER}: make attach, or the launch entry of stage 4")
     gathered = Gathered(Rolled(asked))
     try:
         with leaving_on_signals():
-            asyncio.run(gather(_setup(plan, asked, chosen, endpoint), gathered, tell=_Progress(asked, tell)))
+            asyncio.run(
+                gather(_setup(plan, asked, chosen, endpoint), gathered, tell=_Progress(asked, tell, wanted.debugged))
+            )
     except KeyboardInterrupt:
         gathered.rolled.interrupted = True
     findings += config_lines(gathered.rolled)
@@ -295,8 +295,8 @@ def figures(rolled: Rolled, seed: int | None) -> dict[str, Any]:
 class _Progress:
     """Says how far the framework is."""
 
-    def __init__(self, asked: Asked, tell: Callable[[str], None]) -> None:
-        self._asked, self._tell = asked, tell
+    def __init__(self, asked: Asked, tell: Callable[[str], None], debugged: bool) -> None:
+        self._asked, self._tell, self._debugged = asked, tell, debugged
         self._began = time.monotonic()
 
     def __call__(self, rolled: Rolled) -> None:
@@ -314,6 +314,8 @@ class _Progress:
                 "workers": f"{name} starts its workers",
                 "proxy": f"{name} starts what answers its agents",
             }.get(rolled.phase, f"{name} rolls out")
+            if self._debugged and rolled.phase in ("workers", "rollout"):
+                doing += f"; its worker waits for a debugger at {DEBUGGER}: make attach"
             self._tell(f"{doing}, {passed:.0f} s")
             return
         counts = ", ".join(

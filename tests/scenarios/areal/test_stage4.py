@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 from harness.dap.model import Breakpoint
 from harness.dap.session import Session
-from tests.scenarios.areal.conftest import AGENTS, Stage4
+from tests.scenarios.areal.conftest import AGENTS, Stage4, serving
 from tests.support.harness import HARNESS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -39,6 +41,7 @@ def test_what_stage_4_recorded_gives_the_same_rewards_without_server_and_areal(r
     done = stage4.run("--stage", "3", "--replay", "tape", "--agent", f"{AGENTS}:Sound", AREAL_PYTHON="")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "8 of 8 runs ended as recorded, with the same reward" in done.stdout
+    assert "8 calls, 1.0 a run" in done.stdout
     one = stage4.run("--stage", "2", "--replay", "tape", "--run", "3", "--agent", f"{AGENTS}:Sound", AREAL_PYTHON="")
     assert one.returncode == 0, one.stdout + one.stderr
     assert "as recorded" in one.stdout
@@ -56,6 +59,24 @@ def test_a_recording_that_was_cut_off_is_told(recorded: Recorded) -> None:
     all_runs = stage4.run("--stage", "3", "--replay", "cut", "--agent", f"{AGENTS}:Sound")
     assert all_runs.returncode == 1, all_runs.stdout + all_runs.stderr
     assert "1 of 8 runs break off before their end" in all_runs.stdout
+
+
+def test_two_checks_at_once_have_a_proxy_each(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    with serving(tmp_path / "one") as one, serving(tmp_path / "other") as other, ThreadPoolExecutor(2) as pool:
+        ports = [pool.submit(proxy_port_of, stage4) for stage4 in (one, other)]
+        assert ports[0].result() != ports[1].result()
+
+
+def proxy_port_of(stage4: Stage4) -> str:
+    """The port of AReaL's proxy in a check that has passed."""
+    found = stage4("Sound", "--global-bs", "1", "--group-size", "1")
+    assert failed(found) == set()
+    events = (stage4.folder / "runs/latest/stage4/events.jsonl").read_text().splitlines()
+    (proxies,) = [event for event in map(json.loads, events) if event["event"] == "proxies"]
+    (address,) = proxies["addresses"]
+    return str(address).rpartition(":")[2]
 
 
 def test_break_stops_inside_the_agent_in_areals_worker(stage4: Stage4) -> None:

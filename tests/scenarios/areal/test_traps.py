@@ -35,11 +35,20 @@ def test_rewards_of_each_type_that_areal_drops(stage4: Stage4) -> None:
     assert set(found["areal.rewards"]["facts"]["types"]) == {"int", "bool", "NoneType", "list", "numpy.float32", "str"}
 
 
+def test_an_agent_that_waits_for_ever_is_told_with_a_hang_dumps_verdict(stage4: Stage4) -> None:
+    found = stage4("Waits", "--timeout", "20")
+    assert "nothing moved any more" in found["areal.stalls"]["detail"]
+    assert found["areal.stalls"]["facts"]["cause"]
+
+
 @pytest.mark.parametrize("example", wrong_examples.by("stage 4"), ids=str)
 def test_an_example_of_what_only_areal_shows(stage4: Stage4, example: Example) -> None:
-    found = stage4("agents/single_turn.py:SingleTurn", "--config", str(example.path), "--global-bs", "2",
-                   "--group-size", "1", WORKSPACE=str(wrong_examples.FOLDER.parent),
-                   DRYDOCK_MODEL_FOLDER=str(stage4.folder / "model"))  # fmt: skip
+    examples = wrong_examples.FOLDER.parent
+    is_agent = example.path.suffix == ".py"
+    agent = f"wrong/{example.name}" if is_agent else "agents/single_turn.py:SingleTurn"
+    config = examples / "training/areal.yaml" if is_agent else example.path
+    found = stage4(agent, "--config", str(config), "--global-bs", "2", "--group-size", "1",
+                   WORKSPACE=str(examples), DRYDOCK_MODEL_FOLDER=str(stage4.folder / "model"))  # fmt: skip
     failed = {id_ for id_, one in found.items() if one["status"] == "fail"}
     assert failed == set(example.ids)
     sentence = {
@@ -80,10 +89,13 @@ def test_a_proxy_that_was_not_started(stage4: Stage4, monkeypatch: pytest.Monkey
     assert "no proxy was started for the agents" in found["areal.batch"].detail
 
 
-def test_an_agent_that_waits_for_ever_is_told_with_a_hang_dumps_verdict(stage4: Stage4) -> None:
-    found = stage4("Waits", "--timeout", "20")
-    assert "nothing moved any more" in found["areal.stalls"]["detail"]
-    assert found["areal.stalls"]["facts"]["cause"]
+def test_a_server_that_dies_in_the_middle(stage4: Stage4) -> None:
+    stage4.engine.dies_after = 2
+    found = stage4("Sound", "--timeout", "60")
+    # AReaL asks again for a while; where that takes longer than we look on, nothing has moved.
+    told = found.get("areal.batch") or found["areal.stalls"]
+    assert told["status"] == "fail"
+    assert "the inference server went away" in told["detail"]
 
 
 def test_a_batch_that_may_never_come_is_called_staleness(stage4: Stage4) -> None:

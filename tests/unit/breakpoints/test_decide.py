@@ -8,6 +8,8 @@ import pytest
 
 from harness.breakpoints.decide import chosen, key_of, numbered, paused
 from harness.breakpoints.model import Paused, Worker
+from harness.breakpoints.show import place
+from harness.breakpoints.started import begun_under_debugpy
 from harness.breakpoints.terminal.prompt import parsed_break
 from harness.breakpoints.trace import matching, nobody
 from harness.errors import NothingPaused, UsageError
@@ -36,6 +38,32 @@ def test_one_that_cannot_be_asked_is_still_named() -> None:
 def test_one_that_a_debugger_holds() -> None:
     found = lines(worker(1, status={"paused": [], "debugger": {"attached": True}}))
     assert [line.state for line in found] == ["attached"]
+
+
+def test_one_that_waits_before_its_first_line() -> None:
+    (line,) = lines(Worker("127.0.0.1", 7, role="process", debugger_port=5688, task="areal.infra.rpc", begins=True))
+    assert (line.state, place(line), line.worker.name) == ("waits", "before its first line", "areal.infra.rpc")
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        (
+            "python3 -Xfrozen_modules=off -m debugpy --listen 127.0.0.1:5688 --wait-for-client"
+            " --configure-subProcess false -m areal.infra.rpc.rpc_server --port 1",
+            ("127.0.0.1", 5688, "areal.infra.rpc.rpc_server"),
+        ),
+        ("python -m debugpy --listen 5678 --wait-for-client train.py", ("127.0.0.1", 5678, "train.py")),
+        ("python -m debugpy --listen 5678 train.py", None),
+        ("python -m debugpy --listen", None),
+        ("python -m debugpy --listen here --wait-for-client", None),
+        ("grep debugpy --listen 5678 --wait-for-client x", None),
+        ("debugpy", None),
+        ("", None),
+    ],
+)
+def test_a_command_that_waits_for_a_debugger(command: str, found: tuple[str, int, str] | None) -> None:
+    assert begun_under_debugpy(command.split()) == found
 
 
 def test_numbers_stay_and_those_that_are_gone_become_free() -> None:

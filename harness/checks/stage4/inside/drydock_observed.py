@@ -93,7 +93,12 @@ def _from_file(name: str, file: str | None, search: list[str]) -> Any:
         return importlib.import_module(name)
     module = importlib.util.module_from_spec(own)
     sys.modules[name] = module
-    own.loader.exec_module(module)
+    try:
+        own.loader.exec_module(module)
+    except BaseException:
+        # Else the next run finds half a module by its name, and says that its class is missing.
+        del sys.modules[name]
+        raise
     return module
 
 

@@ -108,6 +108,11 @@ def test_a_batch_that_comes_back_short_says_why(log: str, sentence: str, mend: s
             "proxy",
             "this litellm is too new",
         ),
+        (
+            "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 14641): address already in use",
+            "proxy",
+            "port 14641, which AReaL chose for its proxy, was taken",
+        ),
         ("ModuleNotFoundError: No module named 'vllm'", "workers", "AReaL can't start vllm itself"),
         (
             "OSError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/no/where'. Use `repo_type`",
