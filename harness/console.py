@@ -113,10 +113,20 @@ def mend(command: str) -> None:
 
 def as_typed(command: str) -> str:
     """A command of ours with the project that was typed after this one: without it, it is about another stack."""
-    project = os.environ.get("PROJECT", "")
-    if not project or "PROJECT" not in os.environ.get("DRYDOCK_MAKE_VARS", "").split() or "PROJECT=" in command:
+    project = _typed_project()
+    if not project or "PROJECT=" in command:
         return command
     return re.sub(r"^make( [a-z][a-z-]*)+", lambda verbs: f"{verbs[0]} PROJECT={project}", command)
+
+
+def _typed_project() -> str:
+    """The project that was typed after this command, or after the one that was handed on into this container."""
+    if "PROJECT" in os.environ.get("DRYDOCK_MAKE_VARS", "").split():
+        return os.environ.get("PROJECT", "")
+    try:
+        return str(json.loads(os.environ["DRYDOCK_TYPED"]).get("PROJECT", ""))
+    except (KeyError, ValueError, AttributeError):
+        return ""
 
 
 def table(columns: list[str], rows: list[list[str]], title: str = "") -> None:

@@ -26,6 +26,7 @@
     * PortTaken                a port that is to be published belongs to somebody else
     * FolderClosed             the containers' user may not enter the workspace or the framework's checkout
     * Busy                     another command of ours is changing the same thing right now
+    * StackOccupied            something of the user's runs in containers that would be made anew
     * LibraryMissing           a Python package is missing that only some verbs need
     * WeightsMissing           a model's weights aren't here, and they may not be downloaded
     * WeightsUnreadable        weights are here, but a container couldn't read them
@@ -227,6 +228,10 @@ class Busy(EnvironmentUnfit):
     """Another command of ours is changing the same thing right now."""
 
     consequence = "Two at once would undo each other's work, so this one did nothing."
+
+
+class StackOccupied(EnvironmentUnfit):
+    """Something of the user's runs in containers that would be made anew, and nobody has said that it may end."""
 
 
 class LibraryMissing(EnvironmentUnfit):
@@ -563,7 +568,7 @@ class LaunchFileUnreadable(DebuggerError):
     """VS Code's launch.json can't be read or written; it is left as it is."""
 
     consequence = "It was left as it is, so VS Code has no entry for this worker."
-    mend = "mend or remove that file; or debug in the terminal: make attach TUI=1"
+    mend = "mend or remove that file; or debug in the terminal, with TUI=1 behind the same command"
 
 
 class NothingTraced(DebuggerError):

@@ -1,4 +1,8 @@
-"""Brings the hook's thread into a process of this machine that nobody prepared: by ``sys.remote_exec`` or by gdb."""
+"""Brings the hook's thread into a process of this machine that has none yet.
+
+A process with the hook, which is every one of the image's Python, is sent the hook's signal. One that nobody prepared
+is entered by ``sys.remote_exec`` or by gdb, where the kernel lets this user trace it.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,10 @@ from pathlib import Path
 
 import harness
 from harness.breakpoints.ask import NoAgent, ask
+from harness.breakpoints.inside import ATTACH_SIGNAL
 from harness.breakpoints.model import Worker
 from harness.errors import DebuggerGone
+from harness.places import in_container
 from harness.processes.gdb import why_not
 
 SECONDS = 30.0
@@ -38,12 +44,16 @@ def agent(worker: Worker, why: str) -> None:
             mend="put `breakpoint()` into its code; or start it in the stack: make run CMD='…'",
         )
     python = _python_of(pid)
+    if _catches(pid, ATTACH_SIGNAL):
+        _send(pid)
+        _wait_for(worker)
+        return
     with tempfile.TemporaryDirectory(prefix="drydock-") as folder:
         os.chmod(folder, 0o755)
         script = Path(folder) / "begin.py"
         script.write_text(_script(worker.ip or "127.0.0.1"))
         if python >= (3, 14) and hasattr(sys, "remote_exec"):
-            sys.remote_exec(pid, str(script))
+            _by_python(pid, script)
         elif gdb := shutil.which("gdb"):
             if reason := why_not(gdb):
                 raise DebuggerGone(
@@ -53,12 +63,61 @@ def agent(worker: Worker, why: str) -> None:
                 )
             _by_gdb(pid, script)
         else:
-            raise DebuggerGone(
-                f"No debugger can be let into PID {pid}: {why}, and there is no gdb here.",
-                consequence="Before Python 3.14, gdb is what brings a debugger into a process that wasn't prepared.",
-                mend=f"apt-get install gdb && make attach PID={pid}",
-            )
+            raise _no_way_in(pid, why)
         _wait_for(worker)
+
+
+def _catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal; without one the signal would end it."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False
+    mask = next((int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:")), 0)
+    return bool(mask >> (number - 1) & 1)
+
+
+def _send(pid: int) -> None:
+    try:
+        os.kill(pid, ATTACH_SIGNAL)
+    except OSError as error:
+        raise _not_allowed(pid, error) from None
+
+
+def _by_python(pid: int, script: Path) -> None:
+    try:
+        sys.remote_exec(pid, str(script))  # type: ignore[attr-defined,unused-ignore]  # from 3.14 on
+    except OSError as error:
+        raise _not_allowed(pid, error) from None
+    except RuntimeError as error:
+        raise DebuggerGone(f"Python lets no debugger into PID {pid}: {error}.") from None
+
+
+def _not_allowed(pid: int, error: OSError) -> DebuggerGone:
+    if in_container():
+        return DebuggerGone(
+            f"PID {pid} may not be reached by this user: {error.strerror}.",
+            consequence="It runs as another user of this container.",
+        )
+    return DebuggerGone(
+        f"PID {pid} may not be reached by this user: {error.strerror}.", mend=f"sudo -E make attach PID={pid}"
+    )
+
+
+def _no_way_in(pid: int, why: str) -> DebuggerGone:
+    what = f"No debugger can be let into PID {pid}: {why}"
+    if in_container():
+        # The image has no gdb: a container may not trace its processes on most machines, and nobody could add it there.
+        return DebuggerGone(
+            f"{what}.",
+            consequence="It has DRYDOCK_DEBUGGABLE=0, another Python than the image's, or a Python without its site.",
+            mend="start it with the container's own `python`; or put `breakpoint()` into its code",
+        )
+    return DebuggerGone(
+        f"{what}, and there is no gdb here.",
+        consequence="Before Python 3.14, gdb is what brings a debugger into a process that wasn't prepared.",
+        mend=f"apt-get install gdb && make attach PID={pid}",
+    )
 
 
 def _script(host: str) -> str:
@@ -111,7 +170,8 @@ def _wait_for(worker: Worker) -> None:
             if time.monotonic() > deadline:
                 raise DebuggerGone(
                     f"PID {worker.pid} was given the debugger and has not begun it: {error}.",
-                    consequence="An idle process of Python 3.14 runs what it is given only when it wakes.",
+                    consequence="Its main thread begins it at its next step of Python: it is stopped, or in C code.",
+                    mend="make hang-dump   # says where it stands",
                 ) from None
         time.sleep(0.1)
 
@@ -139,9 +199,7 @@ def _python_of(pid: int) -> tuple[int, int]:
     except FileNotFoundError:
         raise DebuggerGone(f"There is no process {pid} here.", mend="ps aux | grep python") from None
     except OSError as error:
-        raise DebuggerGone(
-            f"PID {pid} may not be looked at: {error.strerror}.", mend=f"sudo -E make attach PID={pid}"
-        ) from None
+        raise _not_allowed(pid, error) from None
     for text in (program, *maps.splitlines()):
         name = text.rsplit("/", 1)[-1].removeprefix("lib")
         if name.startswith("python3."):

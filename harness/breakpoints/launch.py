@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 
 from harness.breakpoints.model import Paused
 from harness.errors import LaunchFileUnreadable
-from harness.places import write_whole
+from harness.places import in_container, write_whole
 
 OURS = "Drydock: "
 _EMPTY = '{\n    "version": "0.2.0",\n    "configurations": []\n}\n'
@@ -38,8 +40,11 @@ def _copied(file: str) -> tuple[str, ...]:
     return (found[1],) if found else ()
 
 
-def update(path: Path, entries: Sequence[dict[str, Any]]) -> None:
+def update(path: Path, entries: Sequence[dict[str, Any]], *, again: str = "") -> None:
     """Replace our own entries of a launch.json by these; the file is made where it is missing.
+
+    Args:
+        again: the command that did this, which works on the machine where a container's user may not write.
 
     Raises:
         LaunchFileUnreadable: it isn't JSON with comments, or has no list of configurations; it is left as it is.
@@ -50,7 +55,43 @@ def update(path: Path, entries: Sequence[dict[str, Any]]) -> None:
     except ValueError as error:
         raise LaunchFileUnreadable(f"{path} can't be read as JSON with comments: {error}.") from None
     except OSError as error:
-        raise LaunchFileUnreadable(f"{path} can't be written: {error.strerror}.") from None
+        raise _unwritable(path, error, again) from None
+
+
+def filled(own: str, template: str) -> str:
+    """A launch.json as it is where somebody has put an entry of theirs into it; else the template with ours of it.
+
+    Raises:
+        ValueError: there is no list of configurations in one of them.
+    """
+    if not own.strip():
+        return template
+    _, items, _ = _configurations(own)
+    ours = [own[a:b] for a, b in items if _is_ours(own[a:b])]
+    if len(ours) < len(items):
+        return own
+    return updated(template, [json.loads(text) for text in ours])
+
+
+def _unwritable(path: Path, error: OSError, again: str) -> LaunchFileUnreadable:
+    """Says whose it is: the user of a container need not be the workspace's owner."""
+    place = next((one for one in (path, *path.parents) if one.exists()), path)
+    try:
+        owner = place.stat().st_uid
+    except OSError:
+        owner = -1
+    whose = f" {place} belongs to {_user(owner)}; this runs as {_user(os.geteuid())}." if owner >= 0 else ""
+    what = f"{path} can't be written: {error.strerror}.{whose}"
+    if in_container():
+        return LaunchFileUnreadable(what, mend=f"on the machine: {again or 'make attach'}")
+    return LaunchFileUnreadable(what, mend=f"ls -ld {place}   # let this user write there; or debug with TUI=1")
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
 
 
 def updated(text: str, entries: Sequence[dict[str, Any]]) -> str:

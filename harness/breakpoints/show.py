@@ -18,17 +18,10 @@ def lines(found: list[Paused], *, workspace: str = "") -> None:
         console.mend("make breakpoints WATCH=1   # waits for the next one")
         return
     rows = [
-        [
-            str(line.number),
-            line.worker.name + (f" rank {line.worker.rank}" if line.worker.rank is not None else ""),
-            f"{line.worker.ip} {line.worker.pid}",
-            place(line, workspace),
-            _since(line.since),
-            line.exception or ("a debugger is attached" if line.state == "attached" else ""),
-        ]
+        [str(line.number), _what(line, workspace), f"{line.worker.ip} {line.worker.pid}", _since(line.since)]
         for line in found
     ]
-    console.table(["session", "what", "node and PID", "at", "since", ""], rows)
+    console.table(["session", "what and where", "node and PID", "since"], rows)
     for text, numbers in _by_delay(found).items():
         console.warn(f"{text} (session {', '.join(map(str, numbers))})")
     _raise_limits(text for line in found for text in line.delays)
@@ -83,6 +76,16 @@ def place(line: Paused, workspace: str = "") -> str:
         return line.function or "?"
     file = line.file.removeprefix(workspace.rstrip("/") + "/") if workspace else line.file
     return f"{file}:{line.line} {line.function}".rstrip()
+
+
+def _what(line: Paused, workspace: str) -> str:
+    """A line each for its name, its place and its state: side by side they don't go into 80 columns."""
+    name = line.worker.name + (f" rank {line.worker.rank}" if line.worker.rank is not None else "")
+    state = line.exception or ("a debugger is attached" if line.state == "attached" else "")
+    where = place(line, workspace)
+    if line.function and line.worker.name.startswith(line.function):
+        where = where.removesuffix(f" {line.function}")
+    return "\n".join(text for text in (name, f"  {where}", f"  {state}" if state else "") if text)
 
 
 def _since(moment: float | None) -> str:

@@ -20,7 +20,7 @@ from harness import __version__, console
 from harness.errors import BadSetting, DrydockError, Interrupted, NoSpace, UsageError, nearest
 from harness.places import home
 from harness.processes.leaving import leaving_on_signals
-from harness.settings import load_settings
+from harness.settings import environment_names, load_settings, settings_fields
 
 # Verb to its module in this folder and its line in the help, in the order in which people meet them.
 VERBS: dict[str, tuple[str, str]] = {
@@ -125,7 +125,7 @@ def run(arguments: list[str]) -> int:
 
     try:
         with leaving_on_signals(ended):
-            result = cli.main(args=arguments, prog_name="harness", standalone_mode=False)
+            result = cli.main(args=_as_for_make(arguments), prog_name="harness", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except Interrupted as error:
         return say(_of_signal(error, ended_by))
@@ -164,9 +164,46 @@ def _of_signal(error: Interrupted, numbers: list[int]) -> Interrupted:
     return error
 
 
+def _as_for_make(arguments: list[str]) -> list[str]:
+    """The arguments without ``NAME=value`` as make takes them; these go where make puts them, into the environment.
+
+    Raises:
+        UsageError: there is no such setting.
+    """
+    if not arguments or arguments[0] in INNER_VERBS:
+        return arguments  # what follows is somebody's command line
+    rest, typed = arguments[:1], os.environ.get("DRYDOCK_MAKE_VARS", "").split()
+    known = sorted(environment_names().values())
+    for place, argument in enumerate(arguments[1:], 1):
+        name, equals, value = argument.partition("=")
+        if arguments[place - 1] == "--":
+            rest += arguments[place:]
+            break
+        theirs = name.isidentifier() and (name.isupper() or name.upper() in known)
+        if not equals or not theirs or _takes_a_value(arguments[place - 1]):
+            rest.append(argument)
+            continue
+        if name.upper() not in known:
+            near = nearest(name.upper(), known)
+            meant = f" Did you mean {near}={value}?" if near else ""
+            raise UsageError(f"{name} is no setting.{meant}", mend="make settings   # all of them")
+        os.environ[name.upper()] = value
+        typed.append(name.upper())
+    os.environ["DRYDOCK_MAKE_VARS"] = " ".join(typed)
+    return rest
+
+
+def _takes_a_value(argument: str) -> bool:
+    """Whether what comes after an argument belongs to it."""
+    if not argument.startswith("--") or "=" in argument or argument == "--json":
+        return False
+    own = settings_fields().get(argument[2:].replace("-", "_"))
+    return own is None or own.type is not bool
+
+
 def _as_json(arguments: list[str]) -> bool:
     """Whether one JSON document is wanted, by flag, environment or file; settings that can't be read decide nothing."""
-    if "--json" in arguments:
+    if "--json" in arguments or "JSON=1" in arguments:
         return True
     try:
         return load_settings().json_output

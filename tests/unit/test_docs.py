@@ -37,7 +37,7 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.rel
 # Variables of other programs, or examples of something wrong.
 NOT_OURS = {
     *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "HF_HOME", "KEY", "NAME", "VALUE", "FILE"),
-    *("MODLE", "N", "RAY_DEBUG_POST_MORTEM", "RAY_API_SERVER_ADDRESS", "TORCH_DISTRIBUTED_DEBUG"),
+    *("MODLE", "N", "RAY_DEBUG_POST_MORTEM", "RAY_API_SERVER_ADDRESS", "TORCH_DISTRIBUTED_DEBUG", "DRYDOCK_DEBUGGABLE"),
 }
 # What `make chaos` and `make fuzz` read beside settings.
 OF_TESTS = {"STEPS", "SECONDS"}

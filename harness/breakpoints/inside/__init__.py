@@ -11,6 +11,9 @@ Three things follow, each when the module that it is about has been imported:
 * what waits at a ``breakpoint()`` is remembered, with its place, its time and its exception (paused.py).
 
 A process that shall have the thread without Ray is started with ``DRYDOCK_DEBUGGABLE=1`` or imports AReaL's RPC server.
+Every other one gets it when it is sent ``ATTACH_SIGNAL``: so a debugger comes in without ptrace, which Ubuntu's kernels
+and containers forbid between neighbours, and without gdb. Only a process that catches the signal (``SigCgt`` in its
+status) may be sent it: others would end. ``DRYDOCK_DEBUGGABLE=0`` leaves it out.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 # connections (32768 and up) and above those of Ray's workers (10002 to 19999).
 DEBUGGER_PORTS = range(int(os.environ.get("DRYDOCK_DEBUGGER_PORTS", "21000")), 32768)[:512]
 AGENT_PORTS = range(DEBUGGER_PORTS.stop, 32768)[:512]
+# A real-time signal, as that of harness/hooks.py: SIGUSR1 and SIGUSR2 belong to Slurm, Lightning and the program.
+ATTACH_SIGNAL = 42
 
 
 def install() -> None:
@@ -37,11 +42,31 @@ def install() -> None:
             return
         sys.modules["drydock_debugging"] = sys.modules[__name__]
         sys.meta_path.insert(0, _WhenImported(_PARTS))
-        if os.environ.get("DRYDOCK_DEBUGGABLE", "0") not in ("", "0"):
+        wish = os.environ.get("DRYDOCK_DEBUGGABLE", "")
+        if wish not in ("", "0"):
             start_agent("process")
+        elif wish != "0":
+            _wait_for_signal()
         os.register_at_fork(after_in_child=_after_fork)
     except Exception:  # noqa: BLE001, S110  # a program without a debugger is better than none
         pass
+
+
+def _wait_for_signal() -> None:
+    # The built-in module: `signal` itself takes a millisecond, at every start of Python.
+    import _signal  # type: ignore[import-not-found]  # the stubs have none of it
+    import _thread
+
+    def begin(_number: int, _frame: Any) -> None:
+        # Here, for it takes whichever thread imports it first for the main one; with another, debugpy takes the program
+        # for ended.
+        import threading  # noqa: F401
+
+        # In a thread: the main one may be in the middle of anything, an import or this very start among it.
+        _thread.start_new_thread(start_agent, ("process",))
+
+    if _signal.getsignal(ATTACH_SIGNAL) == _signal.SIG_DFL:
+        _signal.signal(ATTACH_SIGNAL, begin)
 
 
 def _after_fork() -> None:

@@ -124,6 +124,13 @@ class Held:
             return str(Path(name).absolute())
         if PurePath(name).is_absolute():
             return name
+        if not self.stopped and (here := Path(name).absolute()).is_file():
+            return str(here)
+        if not self.stopped:
+            raise UsageError(
+                f"{name} is looked for in a process that stands, and this one runs.",
+                mend="break /whole/path/" + name + ":LINE   # or pause first",
+            )
         raise UsageError(
             f"The process has loaded no file {name}.",
             mend=f"break /whole/path/{name}:LINE   # or step to where it is imported",

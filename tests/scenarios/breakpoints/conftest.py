@@ -53,10 +53,10 @@ class Program:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Callable[..., Program]]:
-    """Starts the program; with ``hook=False`` as one that nobody prepared."""
+    """Starts the program; with ``hook=False`` as one that nobody prepared, with ``asked=False`` as any of the image."""
     running: list[subprocess.Popen[str]] = []
 
-    def start(*, hook: bool = True, environment: dict[str, str] | None = None) -> Program:
+    def start(*, hook: bool = True, asked: bool = True, environment: dict[str, str] | None = None) -> Program:
         steps = tmp_path / f"steps{len(running)}"
         code = "import harness.breakpoints.inside as i; i.install()\n" if hook else ""
         code += f"import sys, runpy; sys.argv = [{str(PROGRAM)!r}, {str(steps)!r}]\n"
@@ -66,7 +66,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Program]]:
             cwd=CLONE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "DRYDOCK_DEBUGGABLE": "1" if hook else "0", **(environment or {})},
+            env={**os.environ, "DRYDOCK_DEBUGGABLE": ("1" if asked else "") if hook else "0", **(environment or {})},
         )
         running.append(process)
         assert process.stdout is not None

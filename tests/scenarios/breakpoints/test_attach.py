@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from harness.breakpoints import attach, gather
+from harness.breakpoints import attach, gather, inject, relay
 from harness.breakpoints.ask import NoAgent, ask
 from harness.breakpoints.model import Paused, Worker
 from harness.breakpoints.terminal.held import Held
@@ -19,7 +20,7 @@ from harness.dap.session import Session
 from harness.errors import DebuggerBusy, DebuggerGone, DebuggerRefused, DebuggerSilent
 from harness.processes.gdb import why_not
 from tests.scenarios.breakpoints.conftest import PROGRAM, Program
-from tests.support.harness import wait_for
+from tests.support.harness import free_port, wait_for
 
 FILE = str(PROGRAM)
 LINE = next(number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if "return reward" in text)
@@ -152,6 +153,47 @@ def test_values_are_shown_without_moving_them(program: Program) -> None:
         assert held.value("nope").startswith("!NameError")
         assert "min" in held.value("[1.0, float('nan'), 3.0]", "stats")
     program.goes_on()
+
+
+def test_a_process_with_the_hook_alone_lets_a_debugger_in_at_a_signal(
+    started: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without gdb and ptrace, which a container's user has neither of; through the port of an editor's entry."""
+    monkeypatch.setattr(inject, "_by_gdb", lambda *_: pytest.fail("gdb was asked"))
+    program = started(asked=False)
+    here = Worker(ip="127.0.0.1", pid=program.pid)
+    assert gather.asked([here])[0].status is None
+    for _ in range(2):  # whoever has left can come again
+        wait_for("nobody else to be attached", lambda: not gather.asked([here])[0].attached)
+        worker = asked(program)
+        at = free_port()
+        relay.begin(worker.ip, worker.debugger_port, at=at)
+        with Session.connect("127.0.0.1", at) as session:
+            session.attach(breakpoints=(Breakpoint(FILE, LINE),), timeout=60)
+            frame = session.stack(session.wait_for_stop(timeout=30).thread)[0]
+            assert (frame.name, frame.line) == ("score", LINE)
+        program.goes_on()
+
+
+def test_two_editors_at_one_port_are_told(program: Program) -> None:
+    at = free_port()
+    with socket.create_server(("127.0.0.1", at)), pytest.raises(DebuggerGone, match=str(at)):
+        relay.begin("127.0.0.1", 1, at=at)
+    program.goes_on()
+
+
+def test_a_process_that_would_end_by_the_signal_is_not_sent_it(
+    started: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.delattr(sys, "remote_exec", raising=False)
+    for container, mend in (("1", "container's own `python`"), ("", "apt-get install gdb")):
+        monkeypatch.setenv("DRYDOCK_IN_CONTAINER", container)
+        program = started(hook=False)
+        with pytest.raises(DebuggerGone) as caught:
+            asked(program)
+        assert mend in caught.value.mend
+        program.goes_on()
 
 
 @pytest.mark.skipif(not shutil.which("gdb"), reason="no gdb here")

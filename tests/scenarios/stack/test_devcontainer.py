@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.harness import CLONE, Stack, docker
+from tests.support.harness import CLONE, Stack, docker, wait_for
 
 pytestmark = pytest.mark.docker
 HERE = Path(__file__).parent / "devcontainer"
@@ -121,6 +121,63 @@ def test_a_project_of_ones_own_is_opened_in_the_same_stack(up: Stack, command_li
     shutil.rmtree(workspace / ".devcontainer")
 
 
+PROGRAM = """
+import time
+def work(step):
+    total = step * 2
+    return total
+step = 0
+while True:
+    step = work(step) // 2 + 1
+    open('/tmp/attached_to', 'w').write(str(step))
+    time.sleep(0.05)
+"""
+# An editor: it goes to the port that its entry names.
+CLIENT = """
+import sys
+from harness.dap.model import Breakpoint
+from harness.dap.session import Session
+with Session.connect('127.0.0.1', 20999) as session:
+    session.attach(breakpoints=(Breakpoint('/tmp/attached_to.py', 4, condition='step > 20'),), timeout=60)
+    stop = session.wait_for_stop(timeout=60)
+    frame = session.stack(stop.thread)[0]
+    print('stopped in', frame.name, frame.line, session.evaluate('step > 20', frame.id))
+"""
+
+
+def test_a_process_of_the_container_is_attached_to_as_the_entry_does_it(up: Stack) -> None:
+    """A program that nobody prepared; neither gdb nor a right to trace is there."""
+    dev = up.container("dev")
+
+    def inside_dev(command: str, *more: str) -> str:
+        return docker("exec", *more, dev, "sh", "-c", command)
+
+    tasks = json.loads((CLONE / "devcontainer" / "vscode" / "tasks.json").read_text())["tasks"]
+    task = next(task for task in tasks if task["label"] == "Drydock: let the editor into a process of this container")
+    inside_dev('printf %s "$CODE" > /tmp/attached_to.py', "--env", f"CODE={PROGRAM}")
+    inside_dev("echo $$ > /tmp/attached_to.pid; exec python /tmp/attached_to.py", "--detach")
+    pid = wait_for("the program", lambda: inside_dev("test -s /tmp/attached_to && cat /tmp/attached_to.pid || true"))
+    try:
+        said = inside_dev(" ".join([task["command"], *task["args"]]), "--env", f"PID={pid.strip()}")
+        assert "lets the editor in" in said
+        assert "stopped in work 4 True" in inside_dev('python -c "$CODE"', "--env", f"CODE={CLIENT}")
+        steps = int(inside_dev("cat /tmp/attached_to") or 0)
+        wait_for("the program to go on", lambda: int(inside_dev("cat /tmp/attached_to") or 0) > steps + 2)
+    finally:
+        inside_dev(f"kill {pid.strip()}")
+
+
+def test_another_folder_is_not_opened_over_what_runs(up: Stack, tmp_path: Path) -> None:
+    dev = up.container("dev")
+    docker("exec", "--detach", dev, "python", "-c", "import time; time.sleep(600)  # a training")
+    wait_for("the program", lambda: "a training" in docker("top", dev, "-eo", "pid,args"))
+    said = up.run("dev-container", WORKSPACE=str(tmp_path))
+    assert said.code == 3
+    assert "dev: python -c import time; time.sleep(600) # a training" in said.stderr
+    assert "DRYDOCK_YES=1" in said.stderr
+    assert up.container("dev") == dev
+
+
 def test_another_folder_that_is_opened_becomes_the_workspace(
     up: Stack, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -133,10 +190,10 @@ def test_another_folder_that_is_opened_becomes_the_workspace(
         return str(next(mount["Source"] for mount in mounts if mount["Destination"] == "/workspace"))
 
     before, server = shown(), up.container("inference")
-    said = up.run("dev-container", WORKSPACE=str(other)).ok().stdout
+    said = up.run("dev-container", WORKSPACE=str(other), DRYDOCK_YES="1").ok().stdout
     assert shown() == str(other)
     assert f"its workspace is {other}" in said
     assert "nothing was changed" not in said
     assert up.container("inference") == server
-    up.run("dev-container", WORKSPACE=before).ok()
+    up.run("dev-container", WORKSPACE=before, DRYDOCK_YES="1").ok()
     assert shown() == before

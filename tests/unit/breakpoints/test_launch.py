@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.breakpoints.launch import entry, update, updated
+from harness.breakpoints.launch import entry, filled, update, updated
 from harness.breakpoints.model import Paused, Worker
 from harness.breakpoints.show import attachable
 from harness.errors import LaunchFileUnreadable
@@ -80,3 +80,33 @@ def test_a_file_that_no_editor_can_open_is_told(capsys: pytest.CaptureFixture[st
         attachable({**line.as_dict(), "entries": [entry(line, remote_root="/workspace")]}, Path("launch.json"))
         captured = capsys.readouterr()
         assert ("outside the workspace" in captured.out + captured.err) == told
+
+
+@pytest.mark.parametrize("container", ["1", ""])
+def test_a_file_that_may_not_be_written_is_told_with_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, container: str
+) -> None:
+    path = tmp_path / ".vscode" / "launch.json"
+    path.parent.mkdir()
+    path.write_text(THEIRS)
+
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("harness.breakpoints.launch.write_whole", refused)
+    monkeypatch.setenv("DRYDOCK_IN_CONTAINER", container)
+    with pytest.raises(LaunchFileUnreadable, match=rf"belongs to .*uid {path.stat().st_uid}") as caught:
+        update(path, OURS, again="make attach SESSION=1")
+    assert ("on the machine: make attach SESSION=1" in caught.value.mend) == bool(container)
+    assert path.read_text() == THEIRS
+
+
+def test_the_samples_own_entries_are_filled_in_once() -> None:
+    template = '{"configurations": [{"name": "Debug my agent"}]}'
+    assert filled("", template) == template
+    assert filled(THEIRS, template) == THEIRS
+    # What `make attach` has written before anybody opened an editor.
+    only_ours = updated("", OURS[:1])
+    names = [part["name"] for part in plain(filled(only_ours, template))["configurations"]]
+    assert names == ["Debug my agent", OURS[0]["name"]]
+    assert filled(filled(only_ours, template), template) == filled(only_ours, template)

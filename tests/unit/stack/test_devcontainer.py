@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from harness.breakpoints import relay
 from harness.breakpoints.launch import updated
-from harness.errors import BadSetting
+from harness.errors import BadSetting, StackOccupied
 from harness.settings import Settings, environment_names
-from harness.stack import devcontainer
+from harness.stack import devcontainer, occupied
 from harness.stack.devcontainer import RENDERED, init
 
 CLONE = Path(__file__).resolve().parents[3]
@@ -46,7 +47,7 @@ def test_closing_the_editor_stops_nothing_and_opening_it_changes_nothing() -> No
 
 @pytest.mark.parametrize("name", ["launch.json", "tasks.json"])
 def test_launch_configurations_and_tasks_use_settings_that_exist(name: str) -> None:
-    config = plain((CLONE / "examples" / ".vscode" / name).read_text())
+    config = plain((CLONE / "devcontainer" / "vscode" / name).read_text())
     known = {*environment_names().values(), "RAY_DEBUG_POST_MORTEM"}
     for entry in config.get("configurations", []):
         assert set(entry.get("env", {})) <= known, entry["name"]
@@ -91,8 +92,7 @@ def test_what_would_have_been_written_lies_where_it_can_be_merged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clone, folder = tmp_path / "clone", tmp_path / "agent"
-    for name in ("devcontainer", "examples"):
-        shutil.copytree(CLONE / name, clone / name, ignore=lambda at, _: [] if ".vscode" in at else ["hangs", "wrong"])
+    shutil.copytree(CLONE / "devcontainer", clone / "devcontainer")
     monkeypatch.setenv("DRYDOCK_HOME", str(clone))
     own = folder / ".devcontainer" / "devcontainer.json"
     own.parent.mkdir(parents=True)
@@ -102,6 +102,38 @@ def test_what_would_have_been_written_lies_where_it_can_be_merged(
     assert kept.ours is not None
     assert kept.ours.is_absolute()
     assert f"WORKSPACE={folder}" in json.loads(kept.ours.read_text())["initializeCommand"]
+
+
+def test_what_is_suggested_is_what_lies_in_the_folder(tmp_path: Path) -> None:
+    """Neither the sample's agent, which isn't there, nor anything that can't be: a word that says what is meant."""
+    init(tmp_path)
+    for name in ("launch.json", "tasks.json"):
+        inputs = {one["id"]: one for one in plain((tmp_path / ".vscode" / name).read_text())["inputs"]}
+        assert inputs["agent"]["default"] == devcontainer.NO_AGENT
+        assert inputs["data"]["default"] == devcontainer.NO_DATA
+    shutil.rmtree(tmp_path / ".vscode")
+    init(tmp_path, agent='a "b".py:Mine', data="x.jsonl")
+    inputs = {one["id"]: one for one in plain((tmp_path / ".vscode" / "launch.json").read_text())["inputs"]}
+    assert (inputs["agent"]["default"], inputs["data"]["default"]) == ('a "b".py:Mine', "x.jsonl")
+
+
+def test_another_stack_than_the_default_is_opened_again(tmp_path: Path) -> None:
+    init(tmp_path, stack={"PROJECT": "mine", "PORT": "9000"})
+    config = json.loads((tmp_path / ".devcontainer" / "devcontainer.json").read_text())
+    assert config["initializeCommand"][-2:] == ["PROJECT=mine", "PORT=9000"]
+    # Two stacks, two files: else one that is opened would be entered through the other's description.
+    assert config["dockerComposeFile"] == [str(CLONE / ".drydock" / "mine" / devcontainer.OWN_RENDERED)]
+
+
+def test_every_task_that_an_entry_begins_with_is_there() -> None:
+    folder = CLONE / "devcontainer" / "vscode"
+    launch, tasks = (plain((folder / f"{name}.json").read_text()) for name in ("launch", "tasks"))
+    labels = {task["label"] for task in tasks["tasks"]}
+    entries = [entry for entry in launch["configurations"] if "preLaunchTask" in entry]
+    assert entries
+    for entry in entries:
+        assert entry["preLaunchTask"] in labels
+        assert entry["connect"] == {"host": "127.0.0.1", "port": relay.PORT}
 
 
 def test_entries_of_paused_workers_are_not_handed_on(tmp_path: Path) -> None:
@@ -114,9 +146,10 @@ def test_entries_of_paused_workers_are_not_handed_on(tmp_path: Path) -> None:
     init(tmp_path, edited)
     names = [entry["name"] for entry in plain((tmp_path / ".vscode" / "launch.json").read_text())["configurations"]]
     assert attach["name"] not in names
-    assert len(names) == len(plain((CLONE / "examples" / ".vscode" / "launch.json").read_text())["configurations"])
+    assert len(names) == len(plain((CLONE / "devcontainer" / "vscode" / "launch.json").read_text())["configurations"])
 
 
+@pytest.mark.parametrize("busy", [False, True])
 @pytest.mark.parametrize(
     ("shown", "asked", "again"),
     [
@@ -128,7 +161,7 @@ def test_entries_of_paused_workers_are_not_handed_on(tmp_path: Path) -> None:
     ],
 )
 def test_a_folder_that_is_opened_becomes_the_workspace(
-    shown: str | None, asked: str | None, again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shown: str | None, asked: str | None, again: bool, busy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("mine", "other", "examples"):
         (tmp_path / name).mkdir()
@@ -163,7 +196,18 @@ def test_a_folder_that_is_opened_becomes_the_workspace(
         "harness.stack.devcontainer.docker_engine.mounted_at",
         lambda *_: None if shown is None else str(tmp_path / shown),
     )
-    done = devcontainer.prepare({} if asked is None else {"workspace": str(tmp_path / asked)})
+    running = [occupied.Running("dev", 7, "python train.py")]
+    monkeypatch.setattr("harness.stack.devcontainer.occupied.look", lambda *_: running if busy else [])
+    flags: dict[str, Any] = {} if asked is None else {"workspace": str(tmp_path / asked)}
+    if busy and shown is not None and again:
+        # What runs ends only when somebody says so.
+        with pytest.raises(StackOccupied, match=r"dev: python train\.py") as caught:
+            devcontainer.prepare(flags, lambda own, _: own)
+        assert "DRYDOCK_YES=1" in caught.value.mend
+        assert f"WORKSPACE={tmp_path / str(asked)}" in caught.value.mend
+        assert not brought_up
+        flags["yes"] = True
+    done = devcontainer.prepare(flags, lambda own, _: own)
     assert bool(brought_up) is again
     if again:
         assert asked is not None
