@@ -15,7 +15,7 @@ from harness.stack.status import status
 from harness.stack.summary import rows
 
 SILENT = "   (can't be reached; Ray hasn't given it up yet)"
-SIGNS = {"ok": console.ok, "starting": console.note, "missing": console.bad}
+SIGNS = {"ok": console.ok, "starting": console.note, "silent": console.warn, "missing": console.bad}
 
 
 @click.command("status")

@@ -6,6 +6,7 @@ Gathering is in :func:`look`; :func:`judge` decides and is pure. Light imports o
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -16,10 +17,11 @@ from harness import docker_engine
 from harness.docker_engine import Container
 from harness.stack.expected import Expected
 
-Condition = Literal["ok", "starting", "missing", "created", "exited", "paused", "stopped", "unhealthy"]
+Condition = Literal["ok", "starting", "silent", "missing", "created", "exited", "paused", "stopped", "unhealthy"]
 
 # A probe must not hold up a warm `up`; what answers later than this is looked at again, or is wedged.
 PROBE_SECONDS = 5.0
+LATE = f"nothing said within {PROBE_SECONDS:.0f} s"
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,12 @@ class Answer:
     Attributes:
         ok: it answered as a service that works does.
         detail: a few words for people.
-        refused: nothing listens yet; true of a service that is still starting.
+        late: somebody listens, and said nothing in time.
     """
 
     ok: bool
     detail: str
-    refused: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,13 +100,21 @@ def judge(name: str, expected: int, containers: tuple[Container, ...], answer: A
             return service("stopped", f"{count} process{'es' * (count > 1)} stopped by a signal (SIGSTOP)")
         if not container.networks:
             return service("unhealthy", "on no network any more")
+    return service(*_by_its_answer(containers, answer))
+
+
+def _by_its_answer(containers: tuple[Container, ...], answer: Answer | None) -> tuple[Condition, str]:
+    """Condition and detail of a service whose containers all run."""
     if answer is None:
-        return service("ok", "running")
+        return "ok", "running"
     if answer.ok:
-        return service("ok", answer.detail)
-    if any(c.health == "unhealthy" for c in containers):
-        return service("unhealthy", answer.detail)
-    return service("starting", answer.detail)
+        return "ok", answer.detail
+    if any(container.health == "unhealthy" for container in containers):
+        return "unhealthy", answer.detail
+    if answer.late and all(container.health == "healthy" for container in containers):
+        # It was ready, as the engine saw a moment ago: a busy machine, or the first seconds of a hang.
+        return "silent", f"was ready before; {answer.detail}"
+    return "starting", answer.detail
 
 
 def _exit_reason(code: int) -> str:
@@ -122,7 +132,7 @@ def ask_server(expected: Expected) -> Answer:
     if status == 200:
         return Answer(True, "generates tokens")
     if status is None:
-        return Answer(False, f"no answer on port {expected.port}: {reason}", refused=True)
+        return _nothing(expected.port, reason)
     said = ""
     try:
         value = json.loads(body)
@@ -138,7 +148,7 @@ def ask_ray(expected: Expected) -> Answer:
     token = expected.key("ray_token")
     status, body, reason = _get(url, {"Authorization": f"Bearer {token}"} if token else {})
     if status is None:
-        return Answer(False, f"no answer on port {expected.dashboard_port}: {reason}", refused=True)
+        return _nothing(expected.dashboard_port, reason)
     if status != 200:
         return Answer(False, f"dashboard answers HTTP {status}")
     try:
@@ -152,6 +162,16 @@ def ask_ray(expected: Expected) -> Answer:
     return Answer(alive >= expected.ray_nodes, f"{alive} of {expected.ray_nodes} nodes")
 
 
+def _nothing(port: int, reason: str) -> Answer:
+    late = reason == LATE
+    return Answer(False, f"no answer on port {port}: {reason}" + (f" {_load()}" if late else ""), late=late)
+
+
+def _load() -> str:
+    waiting, cores = os.getloadavg()[0], os.cpu_count() or 1
+    return f"(load {waiting:.0f} on {cores} cores)" if waiting > 2 * cores else ""
+
+
 def _get(url: str, headers: dict[str, str]) -> tuple[int | None, bytes, str]:
     """Status, body and reason; no status where nothing answered. Never goes through a proxy: it is our own loopback."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -161,4 +181,5 @@ def _get(url: str, headers: dict[str, str]) -> tuple[int | None, bytes, str]:
     except urllib.error.HTTPError as error:
         return error.code, error.read(), error.reason
     except (OSError, urllib.error.URLError) as error:
-        return None, b"", str(getattr(error, "reason", error))
+        why = getattr(error, "reason", error)
+        return None, b"", LATE if isinstance(why, TimeoutError) else str(why)

@@ -120,6 +120,9 @@ def _decide_service(service: Service) -> Finding:
         return ok(text)
     if service.condition == "ok":
         return warn(f"{service.name} runs, but was not asked for.", "It takes memory.", "make up   # removes it")
+    if service.condition == "silent":
+        again = f"make status   # again in a moment\nmake logs S={service.name}"
+        return warn(text, "A busy machine, or it begins to hang: then it is called unhealthy soon.", again)
     if service.condition == "starting":
         return warn(text, "It isn't ready yet, or it is stuck.", f"make logs S={service.name}")
     return mended(

@@ -179,13 +179,14 @@ def _explain(lines: list[str], log_file: Path, apt: AptConfig) -> None:
     text = "\n".join(lines)
     if "No space left on device" in text:
         raise NoSpace("The disk became full while the base image was made.")
-    errors = [line.lstrip("E: ") for line in lines if line.startswith(("E: ", "Err:", "  "))] or lines[-1:]
+    said = [line.removeprefix("E: ").strip() for line in lines if line.startswith(("E: ", "Err:", "  "))]
+    errors = said or lines[-1:] or ["?"]
     mend = f"less {log_file}   # the whole log"
     if "fetch" in text or "resolve" in text or "Unable to connect" in text:
         mend = "make up DEBIAN_MIRROR=http://MIRROR/debian   # one that this machine reaches" + (
             "" if apt.archive else "\n" + mend
         )
-    raise BaseUnavailable(f"The base image could not be made from Debian's packages: {(errors or ['?'])[0]}", mend=mend)
+    raise BaseUnavailable(f"The base image could not be made from Debian's packages: {errors[0]}", mend=mend)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

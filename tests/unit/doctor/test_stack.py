@@ -46,6 +46,7 @@ HEAD = Node("drydock-ray-head-1", "ray-head", "3.11.2", VERSIONS)
     [
         (Service("dev", 1, "ok", "running", (CONTAINER,)), "ok"),
         (Service("dev", 1, "starting", "no answer", (CONTAINER,)), "warn"),
+        (Service("dev", 1, "silent", "was ready before", (CONTAINER,)), "warn"),
         (Service("dev", 1, "exited", "exit code 1", (CONTAINER,)), "bad"),
         (Service("dev", 1, "missing", "not created", ()), "bad"),
         (Service("dev", 0, "ok", "running", (CONTAINER,)), "warn"),

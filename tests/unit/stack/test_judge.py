@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from harness.docker_engine import Container
+from harness.stack import observe
 from harness.stack.observe import Answer, judge
 
 RUNNING = Container(
@@ -24,7 +27,8 @@ RUNNING = Container(
     clone="",
 )
 GOOD = Answer(True, "generates tokens")
-SILENT = Answer(False, "no answer on port 8080: timed out")
+SILENT = Answer(False, "no answer on port 8080: connection refused")
+LATE = Answer(False, "no answer on port 8080: nothing said within 5 s", late=True)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +39,10 @@ SILENT = Answer(False, "no answer on port 8080: timed out")
         ({"health": "starting"}, GOOD, "ok", "generates tokens"),
         ({"health": "starting"}, SILENT, "starting", "no answer"),
         ({"health": "unhealthy"}, SILENT, "unhealthy", "no answer"),
+        # One that the engine found healthy isn't starting: a busy machine, or the first seconds of a hang.
+        ({}, LATE, "silent", "was ready before"),
+        ({"health": "starting"}, LATE, "starting", "nothing said"),
+        ({"health": "unhealthy"}, LATE, "unhealthy", "nothing said"),
         ({"status": "exited", "exit_code": 137}, SILENT, "exited", "SIGKILL"),
         ({"status": "exited", "exit_code": 1}, SILENT, "exited", "exit code 1"),
         ({"status": "exited", "exit_code": 137, "oom_killed": True}, SILENT, "exited", "out of memory"),
@@ -59,3 +67,17 @@ def test_a_service_without_its_containers_is_missing() -> None:
 def test_the_worst_container_counts() -> None:
     dead = replace(RUNNING, status="exited", exit_code=1)
     assert judge("ray-worker", 2, (RUNNING, dead), None).condition == "exited"
+
+
+def test_one_that_listens_and_says_nothing_is_late_and_one_that_is_not_there_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(observe, "PROBE_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        asked = SimpleNamespace(port=port, dashboard_port=port, key=lambda _: "")
+        for ask in (observe.ask_server, observe.ask_ray):
+            said = ask(asked)  # type: ignore[arg-type]
+            assert (said.ok, said.late, "nothing said" in said.detail) == (False, True, True)
+    said = observe.ask_server(asked)  # type: ignore[arg-type]
+    assert (said.ok, said.late, "refused" in said.detail) == (False, False, True)
