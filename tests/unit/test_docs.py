@@ -46,7 +46,7 @@ HOSTS = {"127.0.0.1", "inference", "example.com", "github.com"}
 # First parts of absolute paths: those of the containers, of any Linux, of the servers' routes, and of examples.
 PLACES = {
     *("workspace", "framework", "models", "runs", "run", "opt", "dev", "proc", "sys", "tmp", "etc", "var", "usr"),
-    *("v1", "health", "metrics", "generate", "tokenize", "completions", "infill", "drydock"),
+    *("v1", "health", "metrics", "generate", "tokenize", "completions", "infill", "apply-template", "drydock"),
     *("path", "home"),
 }
 

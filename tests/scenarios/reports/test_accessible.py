@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page
 
-from harness.runs import index
-from tests.scenarios.reports import test_check_page, test_compare_page, test_hang_page
+from tests.scenarios.reports import test_check_page, test_compare_page, test_hang_page, test_other_pages
 from tests.support.chromium import chromium, open_file
 
 # What people act on or look at; a screen reader has to call it by a name.
@@ -48,21 +49,12 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-def list_of_runs(folder: Path) -> Path:
-    run = folder / "20261130-100000-check"
-    run.mkdir()
-    (run / "result.json").write_text('{"outcome": "failed", "verb": "check"}')
-    (run / "report.html").write_text("<title>a page</title>")
-    page = index.write_page(folder)
-    assert page is not None
-    return page
-
-
 PAGES: dict[str, Callable[[Path], Path]] = {
     "check": test_check_page.write,
     "hang": lambda folder: test_hang_page.write(folder, test_hang_page.dump_of(16, late=5)),
     "compare": test_compare_page.write,
-    "runs": list_of_runs,
+    "two checks": test_other_pages.two_checks,
+    "runs": test_other_pages.list_of_runs,
 }
 
 
@@ -76,6 +68,36 @@ def nodes(cdp: CDPSession) -> list[dict[str, Any]]:
     """The tree that a screen reader is told of."""
     tree: list[dict[str, Any]] = cdp.send("Accessibility.getFullAXTree")["nodes"]
     return [node for node in tree if not node["ignored"]]
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The source of axe-core, the rules that most tools for accessibility share."""
+    if shutil.which("npm") is None:
+        pytest.skip("there is no npm on this machine")
+    folder = tmp_path_factory.mktemp("axe")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(Path(__file__).parent / "axe" / name, folder / name)
+    done = subprocess.run(["npm", "ci"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+def objections(page: Page, axe: str) -> list[str]:
+    """What axe has against a page: each rule with the first element that it is about."""
+    # By the debugger's door, for a page's own policy lets no foreign script in.
+    page.evaluate(f"() => {{ {axe} }}")
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(result => result.violations)")
+    return [f"{rule['id']}: {rule['nodes'][0]['html'][:160]}" for rule in found]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", PAGES)
+def test_axe_has_nothing_against_it(browser: Browser, tmp_path: Path, axe: str, kind: str, scheme: str) -> None:
+    page = open_file(browser, PAGES[kind](tmp_path), color_scheme=scheme).page
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert objections(page, axe) == []
+    page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -105,11 +127,14 @@ def test_it_can_be_read_heard_and_reached(browser: Browser, tmp_path: Path, kind
     page.close()
 
 
-def test_a_page_that_is_not_is_found_out(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_that_is_not_is_found_out(browser: Browser, tmp_path: Path, axe: str) -> None:
     path = tmp_path / "bad.html"
     path.write_text('<p style="color:#bbb;background:#fff">faint</p><button></button>')
     page = open_file(browser, path).page
     cdp = page.context.new_cdp_session(page)
     assert len(faint(page)) == 1
+    assert {"button-name", "html-has-lang", "color-contrast"} <= {
+        one.partition(":")[0] for one in objections(page, axe)
+    }
     assert [node for node in nodes(cdp) if node["role"]["value"] == "button" and not node["name"]["value"]]
     page.close()
