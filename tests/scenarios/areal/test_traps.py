@@ -52,6 +52,7 @@ def test_an_example_of_what_only_areal_shows(stage4: Stage4, example: Example) -
     failed = {id_ for id_, one in found.items() if one["status"] == "fail"}
     assert failed == set(example.ids)
     sentence = {
+        "package_missing.py": "No module named 'a_package_of_this_machine_alone'",
         "areal_unknown_key.yaml": "max_head_offpolicynes",
         "areal_launcher.yaml": "a worker lacks the package areal.infra.rpc_server",
     }[example.path.name]
