@@ -47,21 +47,20 @@ def delegate_check(settings: Settings, agent_args: str | None, *, framework: str
     """
     try:
         client = docker_engine.connect()
-        environment = {
-            environment_name(field): _inside(settings, field)
-            for field in _PASSED_ON
-            if settings.origin(field) != "default"
-        } | for_delegated(settings)
-        arguments = ["harness", "check"] + (["--agent-args", agent_args] if agent_args else [])
         dev = dev_container(client, settings)
-        if framework is None or beside.has(client, dev, framework):
-            return _watched(client, settings, dev, arguments, environment)
-        with beside.beside_dev(client, settings, dev, framework) as container:
-            return _watched(client, settings, container, arguments, environment)
     except (StackDown, DockerMissing, DockerUnreachable):
         if settings.openai_base_url or settings.replay is not None or settings.server == "simulated":
             return None
         raise
+    # Not above: what ends in the middle of a check is no reason to begin it again here.
+    environment = {
+        environment_name(field): _inside(settings, field) for field in _PASSED_ON if settings.origin(field) != "default"
+    } | for_delegated(settings)
+    arguments = ["harness", "check"] + (["--agent-args", agent_args] if agent_args else [])
+    if framework is None or beside.has(client, dev, framework):
+        return _watched(client, settings, dev, arguments, environment)
+    with beside.beside_dev(client, settings, dev, framework) as container:
+        return _watched(client, settings, container, arguments, environment)
 
 
 def _watched(

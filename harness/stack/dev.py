@@ -13,13 +13,18 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
 
+import docker.errors
+import requests
+
 from harness import docker_engine
 from harness.docker_engine import Container
-from harness.errors import StackDown
+from harness.errors import DockerUnreachable, StackDown
 from harness.settings import Settings
 
 WITH_ENV = "/opt/drydock/with-env"
 PID_FILE = "/tmp/drydock-exec-"
+# What `docker exec` ends with, and without a word, when its connection to the engine breaks off.
+LOST = 255
 
 
 def dev_container(client: Any, settings: Settings) -> Container:
@@ -48,6 +53,10 @@ def execute(
 
     The terminal, if there is one, is handed through; without one, Ctrl-C and SIGTERM are. Values travel in the
     environment of ``docker exec``, not on its command line, where every user of this machine could read them.
+
+    Raises:
+        DockerUnreachable: the engine went away meanwhile.
+        StackDown: the container ended meanwhile.
     """
     container = container or dev_container(client, settings)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
@@ -68,7 +77,23 @@ def execute(
             stdin=subprocess.DEVNULL if sys.stdin.isatty() and not terminal else None,
         )
         with _handed_on(signals, container, mark):
-            return process.wait()
+            code = process.wait()
+    if code == LOST:
+        _if_the_engine_went(client, container)
+    return code
+
+
+def _if_the_engine_went(client: Any, container: Container) -> None:
+    """Nothing, where the command itself ended with this code."""
+    consequence = "How far it came isn't known; its container is ended when the engine starts again."
+    try:
+        running = client.containers.get(container.id).status == "running"
+    except docker.errors.NotFound:
+        running = False
+    except (requests.exceptions.RequestException, docker.errors.DockerException):
+        raise DockerUnreachable("The Docker daemon went away while the command ran.", consequence=consequence) from None
+    if not running:
+        raise StackDown(f"The container {container.name} ended while the command ran in it.", consequence="")
 
 
 @contextmanager

@@ -50,7 +50,8 @@ def look(client: Any, project: str) -> list[Sampler]:
     return [
         Sampler(
             id=one["Id"],
-            name=one["Names"][0].lstrip("/"),
+            # One that an engine was killed over while it ended has none any more, and is listed none the less.
+            name=(one.get("Names") or [one["Id"][:12]])[0].lstrip("/"),
             target=one["Labels"].get(TARGET_LABEL, ""),
             image=one["Image"],
             running=one["State"] == "running",

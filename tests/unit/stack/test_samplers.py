@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 from harness.docker_engine import Container
-from harness.stack.samplers import Sampler, decide, expected
+from harness.stack.samplers import Sampler, decide, expected, look
 
 IMAGE = "drydock/dev:1"
 
@@ -60,3 +62,12 @@ def test_what_does_not_run_or_is_no_part_of_the_system_has_none() -> None:
 def test_dev_is_told_how_many_to_expect() -> None:
     services = {"ray-worker": 2, "dev": 1, "host-relay": 1, "ray-head": 1}
     assert expected(services) == "dev=1,ray-head=1,ray-worker=2"
+
+
+def test_one_whose_end_an_engine_was_killed_over_has_no_name() -> None:
+    rows: list[dict[str, Any]] = [
+        {"Id": "0123456789abcdef", "Names": names, "Labels": {}, "Image": IMAGE, "State": "dead"}
+        for names in ([], None, ["/drydock-dev-1-sampler"])
+    ]
+    client = SimpleNamespace(api=SimpleNamespace(containers=lambda **_: rows))
+    assert [one.name for one in look(client, "drydock")] == ["0123456789ab", "0123456789ab", "drydock-dev-1-sampler"]
