@@ -37,3 +37,11 @@ class Waits(Sound):
 
     async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
         await asyncio.Event().wait()
+
+
+class UnknownId(Sound):
+    """Gives its reward to a completion that nobody made."""
+
+    async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
+        await self.ask(data, **extra_kwargs)
+        return {"chatcmpl-of-nobody": 1.0}

@@ -132,3 +132,18 @@ def test_a_configuration_without_a_section_rollout(stage4: Stage4) -> None:
     done = stage4.run(*stage4.arguments("Sound"))
     assert done.returncode == 2
     assert "has no section rollout: there is nothing to roll out with" in done.stderr
+
+
+def test_a_reward_for_an_id_that_nobody_knows(stage4: Stage4) -> None:
+    found = stage4("UnknownId")
+    assert found["areal.rewards"]["status"] == "fail"
+    assert "id" in found["areal.rewards"]["detail"]
+
+
+def test_an_agent_that_no_worker_can_import_by_its_name(stage4: Stage4) -> None:
+    (stage4.folder / "elsewhere").mkdir()
+    (stage4.folder / "elsewhere/my_agent.py").write_text(AGENTS.read_text())
+    found = stage4("my_agent:Sound", WORKSPACE=str(stage4.folder / "elsewhere"))
+    assert found["areal.importable"]["status"] == "fail"
+    assert "AReaL's worker doesn't find the module my_agent" in found["areal.importable"]["detail"]
+    assert "PYTHONPATH" in found["areal.importable"]["mend"]
