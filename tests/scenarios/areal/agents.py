@@ -45,3 +45,10 @@ class UnknownId(Sound):
     async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
         await self.ask(data, **extra_kwargs)
         return {"chatcmpl-of-nobody": 1.0}
+
+
+class NoCall(Sound):
+    """Gives a reward without having asked the model."""
+
+    async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
+        return 1.0

@@ -147,3 +147,9 @@ def test_an_agent_that_no_worker_can_import_by_its_name(stage4: Stage4) -> None:
     assert found["areal.importable"]["status"] == "fail"
     assert "AReaL's worker doesn't find the module my_agent" in found["areal.importable"]["detail"]
     assert "PYTHONPATH" in found["areal.importable"]["mend"]
+
+
+def test_a_run_that_never_asks_the_model(stage4: Stage4) -> None:
+    found = stage4("NoCall")
+    assert "a run made no call to the model" in found["areal.batch"]["detail"]
+    assert found["areal.calls"]["status"] == "fail"
