@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.compare import images
 from harness.compare.model import Conversation
 from harness.errors import DataNotFound, DataUnreadable, UsageError
 
@@ -58,8 +59,9 @@ def _conversation(path: Path, number: int, text: str) -> Conversation:
         raise _bad(path, number, f"no JSON ({error})") from None
     if not isinstance(row, dict):
         raise _bad(path, number, "not an object")
-    if what := _pictures(row):
-        raise _bad(path, number, f"{what}: only text can be compared (docs/compare.md says why); leave such lines out")
+    for name in ("video", "videos", "audio", "audios"):
+        if row.get(name):
+            raise _bad(path, number, f"it has {name}: text and images can be compared; leave such lines out")
     output, logprobs = row.get("output_ids") or (), row.get("logprobs") or ()
     if not isinstance(output, (list, tuple)) or not isinstance(logprobs, (list, tuple)):
         raise _bad(path, number, "output_ids and logprobs have to be lists")
@@ -90,22 +92,11 @@ def _chat(path: Path, number: int, messages: list[Any], row: Mapping[str, Any]) 
         kept.pop()
     if not kept:
         raise _bad(path, number, "nothing but answers of the assistant")
-    return Conversation(number, messages=kept, tools=row.get("tools") or (), row=row)
-
-
-def _pictures(row: Mapping[str, Any]) -> str:
-    """What a line has beside text; empty where nothing."""
-    for name in ("image", "images", "video", "videos", "audio", "audios"):
-        if row.get(name):
-            return f"it has {name}"
-    for name in ("messages", "prompt", "conversation"):
-        for message in row[name] if isinstance(row.get(name), list) else ():
-            content = message.get("content") if isinstance(message, dict) else None
-            for part in content if isinstance(content, list) else ():
-                kind = part.get("type") if isinstance(part, dict) else None
-                if kind not in (None, "text", "input_text"):
-                    return f"a message has a part of type {kind}"
-    return ""
+    try:
+        kept = images.found(row, kept, path.parent)
+    except images.Unusable as error:
+        raise _bad(path, number, str(error)) from None
+    return Conversation(number, messages=kept, tools=row.get("tools") or (), row=row, images=images.count(kept))
 
 
 def _are_ids(value: Any) -> bool:

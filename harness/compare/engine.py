@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.compare.dialects import DIALECTS, Decoded, Dialect, NotThere, Request
-from harness.compare.model import Sample, Sampling
+from harness.compare.model import Conversation, Sample, Sampling
 from harness.errors import NoLogProbs, ServerUnreachable
 from harness.openai_api.http import Endpoint, error_message, explain, limits_for
 
@@ -145,9 +145,9 @@ class Engine:
 
         Raises:
             NoLogProbs: nothing that it speaks gives log-probs by token ids.
-            ServerUnreachable, Refused: it can't be asked.
+            ServerUnreachable: it can't be asked, or wants another key.
         """
-        listed = await self.get("/models")
+        listed = await self._models()
         entries = [one for one in (listed or {}).get("data") or [] if isinstance(one, dict)]
         names = tuple(str(one.get("id")) for one in entries)
         entry = next(
@@ -173,6 +173,22 @@ class Engine:
             f"{self.endpoint.base_url} gives no log-probs for token ids",
             consequence=f"There is nothing to compare. {'; '.join(reasons)}"[:600],
         )
+
+    async def _models(self) -> Any:
+        try:
+            return await self.get("/models")
+        except Refused as error:
+            if error.status in (401, 403):
+                raise ServerUnreachable(
+                    f"{self.endpoint.base_url} doesn't take the key: {error}",
+                    consequence="Nothing was compared.",
+                    mend="OPENAI_API_KEY=KEY   # or without OPENAI_BASE_URL, for the stack's own server",
+                ) from None
+            raise ServerUnreachable(
+                f"{self.endpoint.base_url}/models answers {error.status}: {error}"[:400],
+                consequence="Nothing was compared.",
+                mend="OPENAI_BASE_URL=http://HOST:PORT/v1   # is the /v1 right?\nmake status   # is it up?",
+            ) from None
 
     async def _try(self, dialect: Dialect) -> None:
         """One tiny question in a dialect; ids this small exist in every vocabulary."""
@@ -205,6 +221,15 @@ class Engine:
     async def decode(self, dialect: Dialect, prompt: list[int], sampling: Sampling, salt: str = "") -> Decoded:
         """Sample one output."""
         return dialect.decoded(await self.ask(dialect.decode(prompt, sampling, salt)))
+
+    async def chat(self, dialect: Dialect, conversation: Conversation, sampling: Sampling) -> Decoded:
+        """Sample one answer to a conversation with images."""
+        request = dialect.chat(conversation.messages, conversation.tools, sampling)
+        if request is None:
+            raise NotThere(
+                f"token ids and log-probs of a chat, without which images can't be compared ({dialect.name})"
+            )
+        return dialect.chatted(await self.ask(request))
 
     async def prefill(self, dialect: Dialect, sample: Sample) -> None:
         """Add the log-probs of a sample's own tokens as the engine reads them."""

@@ -101,6 +101,13 @@ async def prompts(job: Job, store: Store, render: Any) -> AsyncIterator[Prompt]:
         asked = [one for _, one in chunk if not one.ids]
         ids = iter(await render(asked)) if asked else iter(())
         for number, one in chunk:
+            if one.images and (job.against or job.reward):
+                setting = "AGAINST" if job.against else "REWARD"
+                raise UsageError(
+                    f"{job.data.name}, line {one.line} has images, which {setting}= can't take",
+                    consequence="Images are compared with the trainer's model only, by what is sampled.",
+                    mend="make compare DATA=…   # without it, or with data of text",
+                )
             yield Prompt(number, one, list(one.ids) if one.ids else next(ids))
 
 
@@ -116,11 +123,12 @@ class Sampler:
 
     def __init__(
         self, job: Job, engine: Engine, facts: Facts, store: Store, progress: Progress, *,
-        vocabulary: int, pieces_to_ids: Any = None, tell: Tell, prefill: bool = True, salt: bool = False,
+        vocabulary: int, pieces_to_ids: Any = None, rendered: Any = None, tell: Tell, prefill: bool = True,
+        salt: bool = False,
     ) -> None:  # fmt: skip
         self._job, self._engine, self._facts, self._store = job, engine, facts, store
         self._progress, self._tell = progress, tell
-        self._vocabulary, self._pieces_to_ids = vocabulary, pieces_to_ids
+        self._vocabulary, self._pieces_to_ids, self._rendered = vocabulary, pieces_to_ids, rendered
         self._prefill, self._salt = prefill and facts.dialect.prefills, salt
         self.scored: asyncio.Queue[int | None] = asyncio.Queue()
 
@@ -159,9 +167,16 @@ class Sampler:
             seed = None if sampling.seed is None else sampling.seed + prompt.id
             sampling = replace(sampling, max_tokens=min(sampling.max_tokens, room), seed=seed)
             salt = f"drydock-{prompt.id}-{time.time_ns()}" if self._salt else ""
-            decoded = await self._engine.decode(self._facts.dialect, prompt.ids, sampling, salt)
+            if recorded.images:
+                decoded = await self._engine.chat(self._facts.dialect, recorded, sampling)
+                sample.messages, sample.tools = [*in_a_template(recorded.messages)], list(recorded.tools)
+                if decoded.prompt_ids and self._rendered:
+                    await self._rendered(recorded.line, decoded.prompt_ids, prompt.ids)
+            else:
+                decoded = await self._engine.decode(self._facts.dialect, prompt.ids, sampling, salt)
             await self._take(sample, decoded)
-        if self._prefill and not problem_of(sample, self._vocabulary):
+        # Images can only be sent in a chat, whose last answer would be text and not tokens.
+        if self._prefill and not recorded.images and not problem_of(sample, self._vocabulary):
             await self._engine.prefill(self._facts.dialect, sample)
 
     def _room(self, prompt: int) -> int:
@@ -211,7 +226,7 @@ async def score(
     rows = []
     for number in numbers:
         sample = store.sample(number)
-        rows.append({"id": number, "prompt": sample.prompt, "output": sample.output})
+        rows.append(sample.to_score())
     async for answer in reference.score(rows):
         store.scores(of).add({"id": answer["id"], "logprobs": answer["logprobs"][0], "top": answer["top"]})
         if progress is not None and tell is not None:

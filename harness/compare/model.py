@@ -19,6 +19,7 @@ class Conversation:
         ids: a prompt as token ids instead.
         output, logprobs: what was sampled and recorded earlier; empty where the server is to sample.
         row: the whole line.
+        images: how many there are in the messages.
     """
 
     line: int
@@ -29,6 +30,7 @@ class Conversation:
     output: Sequence[int] = ()
     logprobs: Sequence[float] = ()
     row: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    images: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Sample:
         finish: ``stop``, ``length`` …
         cached: prompt tokens that came from the prefix cache, where the engine says so.
         problem: why there is nothing to compare; empty where there is.
+        messages: the conversation, where it has images: token ids alone don't say what they show.
+        tools: of such a conversation.
     """
 
     id: int
@@ -82,10 +86,21 @@ class Sample:
     finish: str = ""
     cached: int | None = None
     problem: str = ""
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    tools: list[Any] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+    def to_score(self, prompt: Sequence[int] | None = None) -> dict[str, Any]:
+        """As the reference's process takes it.
+
+        Args:
+            prompt: another one, to see what that makes.
+        """
+        row = {"id": self.id, "prompt": list(self.prompt if prompt is None else prompt), "output": self.output}
+        return {**row, "messages": self.messages, "tools": self.tools} if self.messages else row
 
 
 @dataclass

@@ -120,7 +120,7 @@ class _Comparison:
         ahead = [prompt async for prompt in _first(todo, max(_AHEAD, 2 * job.in_flight))]
         sampler = Sampler(
             job, self.engine, self.server, self.store, self.progress, tell=self.tell,
-            vocabulary=self.facts.get("embeddings") or 0, pieces_to_ids=self._ids_of,
+            vocabulary=self.facts.get("embeddings") or 0, pieces_to_ids=self._ids_of, rendered=self._hold,
         )  # fmt: skip
         for number in self.store.samples.ids():
             if not self.store.sample(number).problem:
@@ -204,7 +204,8 @@ class _Comparison:
 
     async def _check_one(self, conversation: Conversation, ours: list[int]) -> None:
         request = self.server.dialect.render(conversation.messages, conversation.tools)
-        if request is None:
+        # What a conversation with images becomes, the server says when it answers it.
+        if request is None or conversation.images:
             return
         try:
             theirs = await self.engine.rendered(self.server.dialect, request)
@@ -222,11 +223,15 @@ class _Comparison:
                         TokenDifference(conversation.line, "count", server_count=count, reference_count=len(ours))
                     )
             return
+        await self._hold(conversation.line, theirs, ours)
+
+    async def _hold(self, line: int, theirs: list[int], ours: list[int]) -> None:
+        """Both sides' tokens of a conversation against each other."""
         self.tokens.rendered += 1
-        if theirs != ours:
+        if theirs != ours and len(self.tokens.differences) < _RENDERED:
             (one, other), _ = await self.reference.pieces([theirs, ours])
             self.tokens.differences.append(
-                compare_tokens(conversation.line, theirs, ours, bos=self.facts["bos"],
+                compare_tokens(line, theirs, ours, bos=self.facts["bos"],
                                server_pieces=one, reference_pieces=other)
             )  # fmt: skip
 
@@ -377,7 +382,7 @@ class _Comparison:
                 prompt = [self.facts["bos"], *prompt]
             if trial is not None and trial.bos < 0 and len(prompt) > 1 and prompt[0] == self.facts["bos"]:
                 prompt = prompt[1:]
-            rows.append({"id": sample.id, "prompt": prompt, "output": sample.output})
+            rows.append(sample.to_score(prompt))
         pairs: list[list[tuple[list[float], list[float]]]] = [[] for _ in views]
         async for answer in self.reference.score(rows, views, trial.change if trial else None):
             for kept, logprobs in zip(pairs, answer["logprobs"], strict=True):

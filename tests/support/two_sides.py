@@ -65,7 +65,10 @@ def render(messages: list[dict[str, Any]], template: str = "") -> list[int]:
     """A chat template: the roles' first letters, what was said, and where the model speaks."""
     found = [BOS] if template != "no bos" else []
     for message in messages:
-        found += [START, *encode(message["role"][0] + ":" + str(message.get("content") or ""))]
+        content = message.get("content") or ""
+        if isinstance(content, list):
+            content = "".join(part.get("text") or "(an image)" for part in content)
+        found += [START, *encode(message["role"][0] + ":" + content)]
     return [*found, START, *encode("a:" if template != "other" else "bot:")]
 
 
@@ -81,6 +84,7 @@ class Sides:
             ``noisy`` (while sampling), ``other-ids``, ``other-texts`` (of token ids).
         dies_after: requests for samples, after which it is gone; 0: never.
         overrides: sampling parameters that it takes whatever is asked.
+        refuses: status with which it answers whoever asks for its models; 0: it lists them.
     """
 
     dialect: str = "vllm"
@@ -91,6 +95,7 @@ class Sides:
     faults: frozenset[str] = frozenset()
     dies_after: int = 0
     overrides: dict[str, float] = field(default_factory=dict)
+    refuses: int = 0
     requests: list[tuple[str, Any]] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
@@ -101,9 +106,26 @@ class Sides:
         """Answer one request."""
         self.requests.append((path, body))
         if path == "/v1/models":
+            if self.refuses:
+                return self.refuses, {"error": {"message": "another key, please"}}
             return 200, {"data": [{"id": "two-sides", "max_model_len": self.context, "root": self.root}]}
         if path == "/health":
             return (500, {}) if self._dead else (200, {})
+        if path in ("/version", "/tokenize", "/detokenize", "/apply-template"):
+            return self._about(path, body)
+        if path == "/v1/chat/completions":
+            ids = render(body["messages"], self.template)
+            if body.get("return_token_ids") and self.dialect == "vllm":
+                return self._chat(ids, body)
+            choice = {"message": {"role": "assistant", "content": "x"}, "finish_reason": "length"}
+            return 200, {"choices": [choice], "usage": {"prompt_tokens": len(ids)}}
+        if path == "/v1/completions" and self.dialect in ("vllm", "llamacpp"):
+            return self._completion(body)
+        if path == "/generate" and self.dialect == "sglang":
+            return self._generate(body)
+        return 404, {"error": {"message": f"no route {path}"}}
+
+    def _about(self, path: str, body: Any) -> tuple[int, Any]:
         if path == "/version":
             return 200, {"version": "0.0-fake"}
         if path == "/tokenize" and self.dialect == "vllm" and "messages" in body:
@@ -115,14 +137,6 @@ class Sides:
         if path == "/detokenize" and self.dialect in ("vllm", "llamacpp"):
             text = "".join(piece(token + ("other-texts" in self.faults)) for token in body["tokens"])
             return 200, {"prompt" if self.dialect == "vllm" else "content": text}
-        if path == "/v1/chat/completions":
-            ids = render(body["messages"], self.template)
-            choice = {"message": {"role": "assistant", "content": "x"}, "finish_reason": "length"}
-            return 200, {"choices": [choice], "usage": {"prompt_tokens": len(ids)}}
-        if path == "/v1/completions" and self.dialect in ("vllm", "llamacpp"):
-            return self._completion(body)
-        if path == "/generate" and self.dialect == "sglang":
-            return self._generate(body)
         return 404, {"error": {"message": f"no route {path}"}}
 
     @property
@@ -187,6 +201,16 @@ class Sides:
             }
         choice = {"text": text, "finish_reason": "length", "logprobs": shown}
         return 200, {"choices": [choice], "usage": {"prompt_tokens": len(prompt)}}
+
+    def _chat(self, prompt: list[int], body: dict[str, Any]) -> tuple[int, Any]:
+        ids, found, tops = self._sample(prompt, body)
+        entries = [
+            {"token": f"token_id:{a}", "logprob": b, "top_logprobs": [{"token": f"token_id:{c}", "logprob": 0.0}]}
+            for a, b, c in zip(ids, found, tops, strict=True)
+        ]
+        message = {"role": "assistant", "content": "".join(piece(token) for token in ids)}
+        choice = {"message": message, "finish_reason": "length", "logprobs": {"content": entries}}
+        return 200, {"choices": [choice], "prompt_token_ids": prompt, "usage": {"prompt_tokens": len(prompt)}}
 
     def _generate(self, body: dict[str, Any]) -> tuple[int, Any]:
         ids = body["input_ids"]

@@ -54,6 +54,14 @@ def random_qwen(python: str, folder: Path) -> Path:
     return made
 
 
+def random_vision(python: str, folder: Path) -> Path:
+    """A random Idefics3, and with it ``pictures.jsonl``."""
+    made = folder / "vision"
+    make = _MAKE.with_name("make_vision_model.py")
+    subprocess.run([python, str(make), str(smollm2_gguf()), str(made)], check=True, capture_output=True)
+    return made
+
+
 @contextmanager
 def serving(python: str, weights: Path, folder: Path, *more: str) -> Iterator[str]:
     """A server with these weights under the name ``tiny``; gives its base URL.

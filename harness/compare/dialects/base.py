@@ -68,6 +68,14 @@ class Dialect(Protocol):
     def decoded(self, answer: Any) -> Decoded:
         """Read it."""
 
+    def chat(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], sampling: Sampling
+    ) -> Request | None:
+        """Sample an answer to a conversation with images; None where an answer's token ids can't be had."""
+
+    def chatted(self, answer: Any) -> Decoded:
+        """Read it."""
+
     def prefill(self, prompt: Sequence[int], output: Sequence[int]) -> Request:
         """Ask for the log-probs of given tokens."""
 
@@ -85,6 +93,23 @@ class Dialect(Protocol):
 
     def spelt(self, answer: Any) -> str:
         """Read it."""
+
+
+class WithoutImages:
+    """For a dialect to inherit that can't name the tokens of a chat."""
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],  # noqa: ARG002
+        tools: Sequence[Mapping[str, Any]],  # noqa: ARG002
+        sampling: Sampling,  # noqa: ARG002
+    ) -> Request | None:
+        """There is no way."""
+        return None
+
+    def chatted(self, answer: Any) -> Decoded:  # noqa: ARG002
+        """There is no way."""
+        raise NotThere("token ids of a chat")
 
 
 class OnlyCounted(NotThere):

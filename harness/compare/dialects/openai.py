@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.compare.dialects.answers import choice_of, number, usage_of
-from harness.compare.dialects.base import Decoded, NotThere, Request, Scored
+from harness.compare.dialects.base import Decoded, NotThere, Request, Scored, WithoutImages
 from harness.compare.dialects.counting import Counting
 from harness.compare.model import Sampling
 
 
 @dataclass(frozen=True)
-class OpenAI(Counting):
+class OpenAI(Counting, WithoutImages):
     """What all of them have: log-probs of sampling, and no others."""
 
     model: str

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.compare.dialects.answers import number, text_of
-from harness.compare.dialects.base import Decoded, NotThere, Request, Scored
+from harness.compare.dialects.base import Decoded, NotThere, Request, Scored, WithoutImages
 from harness.compare.dialects.counting import Counting
 from harness.compare.model import Sampling
 
 
 @dataclass(frozen=True)
-class SGLang(Counting):
+class SGLang(Counting, WithoutImages):
     """SGLang's own ``/generate``."""
 
     model: str

@@ -9,6 +9,7 @@ from typing import Any
 from harness.compare.dialects.answers import choice_of, ids_of, number, text_of, usage_of
 from harness.compare.dialects.base import Decoded, NotThere, Request, Scored
 from harness.compare.dialects.messages import on_the_wire
+from harness.compare.images import to_server
 from harness.compare.model import Sampling
 
 
@@ -57,6 +58,38 @@ class VLLM:
             text=choice.get("text") or "",
             finish=choice.get("finish_reason") or "",
             prompt_ids=choice.get("prompt_token_ids") or [],
+            **usage_of(answer),
+        )
+
+    def chat(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], sampling: Sampling
+    ) -> Request | None:
+        """See ``Dialect``; the first of the top log-probs is always the sampled token's, so two are asked for."""
+        body = {
+            **self.decode((), sampling).body,
+            "messages": to_server(on_the_wire(messages)),
+            "logprobs": True,
+            "top_logprobs": 2,
+            "return_token_ids": True,
+        }
+        del body["prompt"]
+        return Request("/chat/completions", {**body, "tools": list(tools)} if tools else body)
+
+    def chatted(self, answer: Any) -> Decoded:
+        """See ``Dialect``."""
+        choice = choice_of(answer)
+        entries = (choice.get("logprobs") or {}).get("content") or []
+        said = (choice.get("message") or {}).get("content") or ""
+        if not entries and said:
+            raise NotThere("log-probs of the output")
+        tops = [max(entry.get("top_logprobs") or [entry], key=lambda one: number(one["logprob"])) for entry in entries]
+        return Decoded(
+            ids=[_token_id(entry.get("token")) for entry in entries],
+            logprobs=[number(entry.get("logprob")) for entry in entries],
+            top=[_token_id(top.get("token")) for top in tops],
+            text=said,
+            finish=choice.get("finish_reason") or "",
+            prompt_ids=answer.get("prompt_token_ids") or [],
             **usage_of(answer),
         )
 

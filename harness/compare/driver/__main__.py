@@ -90,7 +90,9 @@ class Program:
         """Log-probabilities of each sample's output, teacher-forced."""
         from .scoring import score
 
-        yield from score(self._model, asked["samples"], asked.get("views") or [{}], asked.get("change"))
+        yield from score(
+            self._model, asked["samples"], asked.get("views") or [{}], asked.get("change"), self._text.with_images
+        )
         yield {"done": True, "over_model": max(0, resident("VmHWM") - self._loaded)}
 
     def generate(self, asked: Json) -> Iterator[Json]:

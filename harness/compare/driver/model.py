@@ -71,8 +71,14 @@ class Model:
         for parameter in self.module.parameters():
             parameter.detach().flatten()[::512].sum()
 
-    def hidden(self, rows: Sequence[Sequence[int]], starts: Sequence[int]) -> list[torch.Tensor]:
-        """The states from which the tokens from ``starts`` on are predicted, a tensor (tokens, width) a row."""
+    def hidden(
+        self, rows: Sequence[Sequence[int]], starts: Sequence[int], images: dict[str, Any] | None = None
+    ) -> list[torch.Tensor]:
+        """The states from which the tokens from ``starts`` on are predicted, a tensor (tokens, width) a row.
+
+        Args:
+            images: what a processor made of the prompt of the only row: pixels, and what it says of each token.
+        """
         longest = max(len(row) for row in rows)
         ids = torch.full((len(rows), longest), self.pad, dtype=torch.long)
         mask = torch.zeros((len(rows), longest), dtype=torch.long)
@@ -92,12 +98,24 @@ class Model:
         hook = self.head.register_forward_pre_hook(capture)
         try:
             with torch.inference_mode():
-                self.module(input_ids=ids.to(self.device), attention_mask=mask.to(self.device), use_cache=False)
+                self.module(input_ids=ids.to(self.device), attention_mask=mask.to(self.device), use_cache=False,
+                            **self._beside(images or {}, longest))  # fmt: skip
         except _Captured:
             pass
         finally:
             hook.remove()
         return kept
+
+    def _beside(self, images: dict[str, Any], longest: int) -> dict[str, torch.Tensor]:
+        """Pixels in the model's dtype, and kinds of tokens (1, tokens) prolonged over the output, which is text."""
+        found = {}
+        for name, value in images.items():
+            if name in ("input_ids", "attention_mask") or not isinstance(value, torch.Tensor):
+                continue
+            if value.shape == images["input_ids"].shape:
+                value = torch.nn.functional.pad(value, (0, longest - value.shape[1]))
+            found[name] = value.to(self.device, self.dtype if value.is_floating_point() else value.dtype)
+        return found
 
     def logits(self, states: torch.Tensor) -> Iterator[torch.Tensor]:
         """Logits (positions, vocabulary) in float32 or wider, a chunk of positions at a time."""
@@ -153,12 +171,20 @@ def _device(asked: str) -> str:
 
 
 def _load(path: str, dtype: torch.dtype, device: torch.device) -> Any:
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
 
+    one = AutoModelForCausalLM
+    with contextlib.suppress(ImportError):  # before transformers 4.45
+        from transformers import AutoModelForImageTextToText
+
+        # In this table are also some that know no images, which are in the other as well.
+        config = type(AutoConfig.from_pretrained(**source(path)))
+        if config in AutoModelForImageTextToText._model_mapping and config not in AutoModelForCausalLM._model_mapping:
+            one = AutoModelForImageTextToText
     try:
-        model = AutoModelForCausalLM.from_pretrained(**source(path), dtype=dtype)
+        model = one.from_pretrained(**source(path), dtype=dtype)
     except TypeError:  # before transformers 4.56
-        model = AutoModelForCausalLM.from_pretrained(**source(path), torch_dtype=dtype)
+        model = one.from_pretrained(**source(path), torch_dtype=dtype)
     except (OSError, ValueError, RuntimeError) as error:
         raise Told("weights", f"no weights can be read from {path}: {error}") from error
     return model.to(device).eval()

@@ -12,7 +12,11 @@ View = dict[str, Any]
 
 
 def score(
-    model: Any, samples: Sequence[Sample], views: Sequence[View], change: dict[str, Any] | None
+    model: Any,
+    samples: Sequence[Sample],
+    views: Sequence[View],
+    change: dict[str, Any] | None,
+    with_images: Callable[[Sample], dict[str, Any]] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """One answer a sample, in batches of at most ``model.batch_tokens`` tokens with their padding.
 
@@ -21,12 +25,18 @@ def score(
         views: sampling parameters under which to see the same logits: ``{}`` as they are, ``{"temperature": 0.7}``,
             ``{"top_p": 0.9}``, ``{"top_k": 20}``; an answer has one list of log-probabilities for each.
         change: another rope; see ``Model.changed``.
+        with_images: what the model takes for a sample that has ``messages``, with images; those go one by one.
 
     Yields:
         ``id``, ``logprobs`` (views × output), ``top`` and ``top_logprobs`` (most likely token at each position).
     """
     with model.changed(change):
-        for batch in batches(samples, model.batch_tokens):
+        for one in samples:
+            if one.get("messages"):
+                assert with_images is not None
+                (states,) = model.hidden([[*one["prompt"], *one["output"]]], [len(one["prompt"])], with_images(one))
+                yield {"id": one["id"], **_one(model, states, one["output"], views)}
+        for batch in batches([one for one in samples if not one.get("messages")], model.batch_tokens):
             rows = [[*one["prompt"], *one["output"]] for one in batch]
             if not change:
                 model.check_head(rows[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,20 @@ def embeddings(path: str) -> int:
     return int(getattr(config.get_text_config(), "vocab_size", 0) or 0)
 
 
+def has_images(messages: Any) -> bool:
+    """Whether a conversation has images."""
+    contents = [message.get("content") for message in messages]
+    return any(part.get("type") == "image" for content in contents if isinstance(content, list) for part in content)
+
+
 class Text:
     """The tokenizer of a model."""
 
     def __init__(self, path: str) -> None:
         from transformers import AutoTokenizer
 
+        self._path = path
+        self._processor: Any = None
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(**source(path))
         except (OSError, ValueError) as error:
@@ -60,6 +69,8 @@ class Text:
 
         A plain text stands for itself, with the special tokens that the tokenizer puts around one.
         """
+        if has_images(conversation.get("messages") or ()):
+            return [int(token) for token in self.with_images(conversation)["input_ids"][0]]
         if conversation.get("text") is not None:
             return list(self.tokenizer(conversation["text"])["input_ids"])
         if not self.tokenizer.chat_template:
@@ -75,6 +86,43 @@ class Text:
         except Exception as error:  # templates are programs, and raise what they like
             raise Told("template", f"the chat template refuses it: {error}") from error
         return [int(token) for token in found]
+
+    def with_images(self, conversation: dict[str, Any]) -> dict[str, Any]:
+        """What the model takes for a conversation with images: token ids (1, tokens), pixels and more."""
+        import contextlib
+        import io
+
+        from PIL import Image
+
+        if self._processor is None:
+            from transformers import AutoProcessor
+
+            try:
+                self._processor = AutoProcessor.from_pretrained(**source(self._path))
+            except (OSError, ValueError, ImportError) as error:
+                raise Told("weights", f"no processor of images can be read from {self._path}: {error}") from error
+        with contextlib.ExitStack() as opened:
+
+            def image(given: str) -> Any:
+                if given.startswith("data:"):
+                    raw = base64.b64decode(given.partition(",")[2])
+                    return opened.enter_context(Image.open(io.BytesIO(raw))).convert("RGB")
+                return opened.enter_context(Image.open(given)).convert("RGB")
+
+            try:
+                messages = [
+                    {**message, "content": [
+                        {"type": "image", "image": image(part["image"])} if part.get("type") == "image" else part
+                        for part in message["content"]
+                    ]} if isinstance(message.get("content"), list) else message
+                    for message in conversation["messages"]
+                ]  # fmt: skip
+                return dict(self._processor.apply_chat_template(
+                    messages, tools=conversation.get("tools") or None, add_generation_prompt=True, tokenize=True,
+                    return_dict=True, return_tensors="pt",
+                ))  # fmt: skip
+            except Exception as error:  # templates and processors raise what they like
+                raise Told("template", f"an image can't be prepared: {type(error).__name__}: {error}") from error
 
     def encode(self, text: str) -> list[int]:
         """A text as token ids, without special tokens around it."""

@@ -254,6 +254,31 @@ def test_empty_completions_and_long_prompts_are_left_out_by_name(tmp_path: Path)
     assert any("tokens, and the server's context 300" in problem for problem in answer["problems"])
 
 
+def _with_pictures(folder: Path) -> Path:
+    (folder / "a.png").write_bytes(b"no real one: here nobody looks into it")
+    parts = [{"type": "image_url", "image_url": {"url": "a.png"}}, {"type": "text", "text": "what is it?"}]
+    data = folder / "pictures.jsonl"
+    data.write_text(json.dumps({"messages": [{"role": "user", "content": parts}]}) + "\n")
+    return data
+
+
+def test_conversations_with_images_are_compared_by_what_is_sampled(tmp_path: Path) -> None:
+    data = _with_pictures(tmp_path)
+    with serving(Sides()) as url:
+        answer = compare(url, tmp_path, "--data", str(data)).ok().json()
+        assert (answer["samples"], answer["tokens"]["rendered"], answer["problems"]) == (10, 10, {})
+        assert "decode-reference" in answer["figures"]
+        assert "prefill-reference" not in answer["figures"]
+        ended = compare(url, tmp_path, "--data", str(data), "--against", "batch")
+        assert (ended.code, "has images, which AGAINST= can't take" in ended.stderr) == (2, True), str(ended)
+    with serving(Sides(template="other")) as url:
+        assert reasons(compare(url, tmp_path, "--data", str(data))) == [("template", "certain")]
+    with serving(Sides(dialect="llamacpp")) as url:
+        answer = compare(url, tmp_path, "--data", str(data)).json()
+        assert answer["samples"] == 0
+        assert any("without which images can't be compared" in problem for problem in answer["problems"])
+
+
 def test_a_server_that_dies_leaves_what_it_said_and_the_same_command_goes_on(tmp_path: Path) -> None:
     sides = Sides(dies_after=9)
     with serving(sides) as url:
@@ -318,12 +343,16 @@ def test_what_cannot_be_asked_is_a_sentence(tmp_path: Path) -> None:
     with serving(Sides(dialect="chat")) as url:
         ended = compare(url, tmp_path)
         assert (ended.code, "gives no log-probs for token ids" in ended.stderr) == (3, True), str(ended)
+    for status, words in ((401, "doesn't take the key: another key, please"), (404, "/models answers 404")):
+        with serving(Sides(refuses=status)) as url:
+            ended = compare(url, tmp_path)
+        assert (ended.code, words in ended.stderr) == (3, True), str(ended)
     data = tmp_path / "data.jsonl"
     with serving(Sides()) as url:
         picture = json.dumps({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})
         for text, words in (
             ("{}\n", "has none of messages"),
-            (picture, "only text can be compared"),
+            (picture, "an image is neither a file nor a data: URL"),
             ("[1\n", "no JSON"),
             ("", "holds no conversation"),
         ):

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.harness import CLONE, HARNESS, Ended
 from tests.support.llamacpp_server import serving as serving_llamacpp
-from tests.support.vllm_server import random_qwen, serving, smollm2, smollm2_gguf, vllm_python
+from tests.support.vllm_server import random_qwen, random_vision, serving, smollm2, smollm2_gguf, vllm_python
 from tests.unit.compare import independent
 
 # A busy machine needs minutes for what a quiet one does in twenty seconds.
@@ -194,6 +194,25 @@ def test_one_server_in_two_ways(way: str, qwen: Served, tmp_path: Path) -> None:
         assert any(warm)
 
 
+def test_images_go_the_same_way_on_both_sides(python: str, tmp_path: Path) -> None:
+    """In three forms of data; and pixels that one side normalises otherwise don't pass."""
+    weights = random_vision(python, tmp_path)
+    data = ("--data", str(weights / "pictures.jsonl"), "--limits", "verl,nemo-rl,prime-rl,slime,skyrl")
+    with serving(python, weights, tmp_path) as url:
+        answer = compare(url, python, weights, tmp_path, *data).ok().json()
+        assert (answer["samples"], answer["problems"], answer["tokens"]["differences"]) == (12, {}, [])
+        assert answer["figures"]["decode-reference"]["abs_mean"] < 0.1
+        assert independent.main(Path(answer["folder"])) == 0
+        other = copied(weights, tmp_path)
+        file = other / "processor_config.json"
+        config = json.loads(file.read_text())
+        config["image_processor"]["image_std"] = [0.1, 0.1, 0.1]
+        file.write_text(json.dumps(config))
+        ended = compare(url, python, other, tmp_path, *data)
+    assert ended.code == 1, str(ended)
+    assert ended.json()["figures"]["decode-reference"]["abs_mean"] > 0.5
+
+
 def test_llama_cpp_is_compared_as_far_as_it_goes(python: str, tmp_path: Path) -> None:
     """Against its own file, which transformers reads as well; that it gives no log-probs of a prompt is said."""
     gguf = smollm2_gguf()
@@ -202,6 +221,8 @@ def test_llama_cpp_is_compared_as_far_as_it_goes(python: str, tmp_path: Path) ->
     assert ended.code in (0, 1), str(ended)
     answer = ended.json()
     assert answer["server"]["cannot"] == ["prompt log-probs"]
+    # Its own template and tokenizer, asked for ids, make the same of every conversation.
+    assert (answer["tokens"]["rendered"], answer["tokens"]["differences"]) == (12, [])
     assert answer["samples"] == 12
     assert "decode-reference" in answer["figures"]
     assert "prefill-reference" not in answer["figures"]

@@ -34,6 +34,14 @@ def test_it_asks_for_what_it_was_told_to(dialect: object) -> None:
 
 
 @pytest.mark.parametrize("dialect", MADE, ids=lambda one: one.name)
+def test_images_are_asked_about_or_it_says_that_it_cannot(dialect: object) -> None:
+    one = next(made for made in MADE if made is dialect)
+    if one.chat([{"role": "user", "content": "hello"}], [], Sampling()) is None:
+        with pytest.raises(NotThere, match="token ids of a chat"):
+            one.chatted({})
+
+
+@pytest.mark.parametrize("dialect", MADE, ids=lambda one: one.name)
 @pytest.mark.parametrize("answer", [None, [], {}, {"choices": []}, {"choices": [{"text": "said"}]}, {"text": "said"}])
 def test_an_answer_without_log_probs_is_not_taken_for_one(dialect: object, answer: object) -> None:
     one = next(made for made in MADE if made is dialect)

@@ -52,6 +52,22 @@ def test_nothing_is_left_to_the_models_generation_config() -> None:
     assert VLLM("m").decode([1], Sampling(max_tokens=1, seed=3), salt="s").body["seed"] == 3
 
 
+def test_an_answer_to_images_names_its_tokens_and_its_prompts() -> None:
+    one = VLLM("m")
+    picture = {"type": "image", "image": "data:image/png;base64,AAAA"}
+    asked = one.chat([{"role": "user", "content": [picture]}], [], Sampling(max_tokens=2))
+    assert asked is not None
+    assert asked.path == "/chat/completions"
+    assert asked.body["messages"][0]["content"][0] == {"type": "image_url", "image_url": {"url": picture["image"]}}
+    assert (asked.body["return_token_ids"], asked.body["logprobs"], "prompt" in asked.body) == (True, True, False)
+    # As 0.32 answers: the sampled token comes first, the most likely one after it.
+    entries = [{"token": "token_id:260", "logprob": -8.9, "top_logprobs": [
+        {"token": "token_id:260", "logprob": -8.9}, {"token": "token_id:9", "logprob": -3.0}]}]  # fmt: skip
+    choice = {"message": {"content": " a"}, "logprobs": {"content": entries}, "finish_reason": "length"}
+    found = one.chatted({"choices": [choice], "prompt_token_ids": [1, 49153], "usage": {"prompt_tokens": 2}})
+    assert (found.ids, found.logprobs, found.top, found.prompt_ids) == ([260], [-8.9], [9], [1, 49153])
+
+
 def test_conversations_and_ids_go_through_its_tokenizer() -> None:
     one = VLLM("m")
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a": "b"}}}
