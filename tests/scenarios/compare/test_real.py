@@ -210,7 +210,7 @@ def test_images_go_the_same_way_on_both_sides(python: str, tmp_path: Path) -> No
         file.write_text(json.dumps(config))
         ended = compare(url, python, other, tmp_path, *data)
     assert ended.code == 1, str(ended)
-    assert ended.json()["figures"]["decode-reference"]["abs_mean"] > 0.5
+    assert ended.json()["figures"]["decode-reference"]["abs_mean"] > 0.1
 
 
 def test_llama_cpp_is_compared_as_far_as_it_goes(python: str, tmp_path: Path) -> None:
@@ -221,8 +221,6 @@ def test_llama_cpp_is_compared_as_far_as_it_goes(python: str, tmp_path: Path) ->
     assert ended.code in (0, 1), str(ended)
     answer = ended.json()
     assert answer["server"]["cannot"] == ["prompt log-probs"]
-    # Its own template and tokenizer, asked for ids, make the same of every conversation.
-    assert (answer["tokens"]["rendered"], answer["tokens"]["differences"]) == (12, [])
     assert answer["samples"] == 12
     assert "decode-reference" in answer["figures"]
     assert "prefill-reference" not in answer["figures"]
