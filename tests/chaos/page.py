@@ -148,6 +148,11 @@ By breaking inputs:
 By faults in mid-flight:
 
 - `make down` gave up where a busy engine had killed a container and not heard of its end in time; it tries again now.
+
+By killing an engine of a test's own in the middle of a verb (`tests/scenarios/chaos/test_engine_killed.py`):
+
+- `make check` ended with 255 and without a word, or was begun again on this machine where it need not run in `dev`;
+- `make up` and `make down` failed on a helper's container that such an engine lists without a name.
 """.splitlines()
 
 
