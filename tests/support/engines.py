@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import docker
+import psutil
 import pytest
 
 from tests.support.harness import wait_for
@@ -87,11 +89,20 @@ class Engine:
         if self._daemon is not None:
             self._daemon.send_signal(signal.SIGTERM)
             self._daemon.wait()
+        self._end_what_it_left()
         self._holder.kill()
         self._holder.wait()
         # It mounts its own folder upon itself, and a killed one leaves that behind.
         for place in (*(self.folder / "exec" / "netns").glob("*"), *[self.folder / "root"] * 4):
             subprocess.run(["umount", str(place)], check=False, capture_output=True)
+
+    def _end_what_it_left(self) -> None:
+        """One that was killed leaves the keepers of its containers; they carry the name of its namespace."""
+        for process in psutil.process_iter(["cmdline"]):
+            if self._spaces in (process.info["cmdline"] or ()):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    for one in [*process.children(recursive=True), process]:
+                        one.kill()
 
     def run(self, command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> subprocess.Popen[str]:
         """Start a command in its network, with its address."""
