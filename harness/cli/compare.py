@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from harness.compare.conversations import find
 from harness.compare.interpreter import python_for
 from harness.compare.job import Job
 from harness.compare.model import Sampling
-from harness.errors import BadSetting, NoServerNamed, UnusableModel
+from harness.errors import BadSetting, NoServerNamed, UnknownModel, UnusableModel
 from harness.models import ModelFiles, abandon_conversion, ensure_weights, here, resolve
 from harness.openai_api.http import Endpoint
 from harness.runs import Redactor, RunFolder, index, shown
@@ -28,6 +29,7 @@ from harness.runs.environment import of_this_process, secrets_of
 from harness.settings import Engine, Settings, load_settings
 
 _SAMPLES, _AT_ONCE = 64, 64
+_MODEL = re.compile(r"(make up )?\bMODEL=")
 
 
 @click.command("compare")
@@ -166,7 +168,17 @@ def _weights(settings: Settings) -> tuple[str, int]:
     Raises:
         UnknownModel, UnusableModel, WeightsMissing, HubUnreachable …: there are none.
     """
-    name = settings.reference or settings.model
+    if not settings.reference:
+        return _weights_of(settings, settings.model)
+    try:
+        return _weights_of(settings, settings.reference)
+    except (UnknownModel, UnusableModel) as error:
+        # Its names are looked up like MODEL's, and it is REFERENCE that was typed.
+        what, mend = (_MODEL.sub("REFERENCE=", text) for text in (error.what, error.mend))
+        raise type(error)(what, mend=mend) from None
+
+
+def _weights_of(settings: Settings, name: str) -> tuple[str, int]:
     folder = (Path.cwd() / Path(name).expanduser()).absolute()
     if folder.is_dir() and (folder / "config.json").is_file():
         return str(folder), sum(

@@ -71,13 +71,19 @@ def _conversation(path: Path, number: int, text: str) -> Conversation:
         if output and not _are_ids(output):
             raise _bad(path, number, "output_ids has something else than token ids")
         return Conversation(number, ids=row["prompt_ids"], output=output, logprobs=logprobs, row=row)
-    # verl's data sets call a list of messages "prompt".
+    return _said(path, number, row)
+
+
+def _said(path: Path, number: int, row: Mapping[str, Any]) -> Conversation:
+    """What stands there as a text or as messages; verl's data sets call a list of messages "prompt"."""
     for name in ("messages", "prompt", "conversation"):
         value = row.get(name)
         if isinstance(value, str) and value:
             return Conversation(number, text=value, row=row)
         if isinstance(value, list) and value:
             return _chat(path, number, value, row)
+        if value:
+            raise _bad(path, number, f"{name} is neither a text nor a list of messages")
     raise _bad(
         path, number, f"has none of messages, prompt and prompt_ids, but {', '.join(list(row)[:6]) or 'nothing'}"
     )
