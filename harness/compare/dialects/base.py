@@ -51,6 +51,23 @@ class Scored:
     top: list[int]
 
 
+def in_full(sampling: Sampling) -> dict[str, Any]:
+    """How tokens are to be drawn, by the names that vLLM and SGLang share.
+
+    All of it is said, also what changes nothing: a server takes what is left out from the model's generation_config.
+    """
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k or -1,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "skip_special_tokens": False,
+    }
+
+
 class Dialect(Protocol):
     """One kind of server."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.compare.dialects.answers import number, text_of
-from harness.compare.dialects.base import Decoded, NotThere, Request, Scored, WithoutImages
+from harness.compare.dialects.base import Decoded, NotThere, Request, Scored, WithoutImages, in_full
 from harness.compare.dialects.counting import Counting
 from harness.compare.model import Sampling
 
@@ -22,22 +22,11 @@ class SGLang(Counting, WithoutImages):
 
     def decode(self, prompt: Sequence[int], sampling: Sampling, salt: str = "") -> Request:
         """See ``Dialect``; there is no salt, and the seed is the server's."""
-        parameters: dict[str, Any] = {
-            "max_new_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k or -1,
-            "min_p": 0.0,
-            "repetition_penalty": 1.0,
-            "presence_penalty": 0.0,
-            "frequency_penalty": 0.0,
-            "skip_special_tokens": False,
-        }
         return Request(
             "/generate",
             {
                 "input_ids": list(prompt),
-                "sampling_params": parameters,
+                "sampling_params": {"max_new_tokens": sampling.max_tokens, **in_full(sampling)},
                 "return_logprob": True,
                 "top_logprobs_num": 1,
                 **({"extra_key": salt} if salt else {}),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.compare.dialects.answers import choice_of, ids_of, number, text_of, usage_of
-from harness.compare.dialects.base import Decoded, NotThere, Request, Scored
+from harness.compare.dialects.base import Decoded, NotThere, Request, Scored, in_full
 from harness.compare.dialects.messages import on_the_wire
 from harness.compare.images import to_server
 from harness.compare.model import Sampling
@@ -27,17 +27,9 @@ class VLLM:
             "model": self.model,
             "prompt": list(prompt),
             "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            # Said, though they change nothing: a server takes what is left out from the model's generation_config.
-            "top_k": sampling.top_k or -1,
-            "min_p": 0.0,
-            "repetition_penalty": 1.0,
-            "presence_penalty": 0.0,
-            "frequency_penalty": 0.0,
+            **in_full(sampling),
             "logprobs": 1,
             "return_tokens_as_token_ids": True,
-            "skip_special_tokens": False,
         }
         if sampling.seed is not None:
             body["seed"] = sampling.seed

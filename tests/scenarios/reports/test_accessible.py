@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from playwright.sync_api import Browser, CDPSession, Page
 
 from tests.scenarios.reports import test_check_page, test_compare_page, test_hang_page, test_other_pages
 from tests.support.chromium import chromium, open_file
+from tests.support.npm import installed
 
 # What people act on or look at; a screen reader has to call it by a name.
 NAMED = {"button", "link", "checkbox", "combobox", "searchbox", "textbox", "image", "img", "DisclosureTriangle"}
@@ -73,14 +72,8 @@ def nodes(cdp: CDPSession) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The source of axe-core, the rules that most tools for accessibility share."""
-    if shutil.which("npm") is None:
-        pytest.skip("there is no npm on this machine")
-    folder = tmp_path_factory.mktemp("axe")
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(Path(__file__).parent / "axe" / name, folder / name)
-    done = subprocess.run(["npm", "ci"], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    modules = installed(Path(__file__).parent / "axe", tmp_path_factory.mktemp("axe"))
+    return (modules / "axe-core" / "axe.min.js").read_text()
 
 
 def objections(page: Page, axe: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.harness import CLONE, Stack, docker, wait_for
+from tests.support.npm import installed
 
 pytestmark = pytest.mark.docker
 HERE = Path(__file__).parent / "devcontainer"
@@ -19,14 +20,7 @@ HERE = Path(__file__).parent / "devcontainer"
 @pytest.fixture(scope="module")
 def command_line(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Dev Containers command line, which shares its code with VS Code's extension."""
-    if shutil.which("npm") is None:
-        pytest.skip("there is no npm on this machine")
-    folder = tmp_path_factory.mktemp("devcontainer")
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(HERE / name, folder / name)
-    done = subprocess.run(["npm", "ci"], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder / "node_modules" / ".bin" / "devcontainer"
+    return installed(HERE, tmp_path_factory.mktemp("devcontainer")) / ".bin" / "devcontainer"
 
 
 @pytest.fixture
