@@ -42,6 +42,7 @@
       * DownloadMismatch       a package isn't the file that the lock names
     * DataUnreadable           the data set can't be read at all
     * ServerUnreachable        a stage needs the inference server, and it doesn't answer
+    * NobodyAnswered           a dump finds nobody who is meant, and not everywhere could be asked
     * SamplingDenied           processes are there, and this user may read none of them
     * RunsNotWritable          results can't be kept where they should be
     * ReportNotWritable        a report for a bug can't be written where it should be
@@ -375,21 +376,31 @@ class NothingToSample(UsageError):
     """A dump of stacks finds nobody who is meant; names those that could be."""
 
     @classmethod
-    def of(
-        cls, asked: str, others: list[str], unreachable: Mapping[str, str], containers: Sequence[str] = ()
-    ) -> NothingToSample:
+    def of(cls, asked: str, others: list[str], containers: Sequence[str] = ()) -> NothingToSample:
         """The error for what was asked for (``PIDS=7``; "" for everything that trains or serves)."""
-        reasons = [f"{name} couldn't be asked: {reason}" for name, reason in unreachable.items()]
         seen = [f"Python processes that are there: {', '.join(dict.fromkeys(other[:80] for other in others[:4]))}."]
         return cls(
             f"there is no process for {asked}" if asked else "nothing that looks like training or serving runs here",
-            consequence="; ".join(reasons) or (seen[0] if others else "There is nothing to sample."),
+            consequence=seen[0] if others else "There is nothing to sample.",
             mend="\n".join(
                 [f"make hang-dump MATCH={script}   # with all that it has started" for script in _scripts(others)[:2]]
                 + [f"make hang-dump CONTAINERS={name}   # Python runs in it" for name in containers[:2]]
             )
             or "ps -eo pid,args   # who is meant? then make hang-dump PIDS=NUMBER, or MATCH=NAME",
         )
+
+
+class NobodyAnswered(EnvironmentUnfit):
+    """A dump of stacks finds nobody who is meant where it could ask, and it could not ask everywhere."""
+
+    mend = "make doctor   # says what keeps it from being asked, where that is this machine or the stack"
+
+    @classmethod
+    def of(cls, asked: str, unreachable: Mapping[str, str]) -> NobodyAnswered:
+        """The error for what was asked for (as above), and for each place that can't be asked the reason."""
+        found = f"there is no process for {asked}" if asked else "nothing that trains or serves was found"
+        reasons = [f"{name} couldn't be asked: {reason}" for name, reason in unreachable.items()]
+        return cls(f"{found} where that could be asked", consequence="; ".join(reasons))
 
 
 class AgentUnreadable(DrydockError):

@@ -14,7 +14,7 @@ from harness.cli.delegated import runs_in_dev
 from harness.cli.next_steps import command_line, not_pid, through_make
 from harness.cli.options import json_option, setting_option
 from harness.cli.ways import ways_in
-from harness.errors import BadSetting, DrydockError, NothingToSample, SamplingDenied
+from harness.errors import BadSetting, DrydockError, NobodyAnswered, NothingToSample, SamplingDenied
 from harness.hang.ask import ask
 from harness.hang.ways import Way
 from harness.hang.ways.here import Here
@@ -163,6 +163,7 @@ def _refuse_empty(collected: Collected, settings: Settings) -> None:
 
     Raises:
         NothingToSample: nobody is meant by what was asked for.
+        NobodyAnswered: nobody was found, and not everywhere could be asked.
         SamplingDenied: they are there, and none of them may be read.
     """
     entries = collected.manifest.processes
@@ -170,8 +171,9 @@ def _refuse_empty(collected: Collected, settings: Settings) -> None:
         if settings.logs and collected.dump.hints:
             return  # nobody lives any more, and their logs tell of it
         asked = f"PIDS={settings.pids}" if settings.pids else f"MATCH={settings.match}" if settings.match else ""
-        neighbours = _neighbours(settings)
-        raise NothingToSample.of(asked, collected.left_out, collected.manifest.unreachable, neighbours)
+        if unreachable := collected.manifest.unreachable:
+            raise NobodyAnswered.of(asked, unreachable)
+        raise NothingToSample.of(asked, collected.left_out, _neighbours(settings))
     denied = denied_of(entries)
     if denied and not collected.dumps_of_stacks:
         what = f"{len(denied)} processes are there, and none of them could be sampled"

@@ -52,7 +52,7 @@ def command(ctx: click.Context, /, once: bool, any_standstill: bool, **flags: An
     found = find(request)
     if all(entry.missing for entry in found.entries):
         asked = f"PIDS={settings.pids}" if pids else f"MATCH={settings.match}" if settings.match else ""
-        raise NothingToSample.of(asked, found.left_out, {})
+        raise NothingToSample.of(asked, found.left_out)
     over, seen = threading.Event(), []
     repeated = typed(settings, ("pids", "match"))
 

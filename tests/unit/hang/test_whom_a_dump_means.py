@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.cli import hang_dump
-from harness.errors import NothingToSample
+from harness.errors import NobodyAnswered, NothingToSample
 from harness.hang.ways.containers import ContainerWay
 from harness.hang.ways.here import Here
 from harness.processes.sampling import find as finding
@@ -69,7 +69,14 @@ def test_that_no_stack_is_up_is_said_first(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_proposed_commands_name_what_is_there() -> None:
-    error = NothingToSample.of("PIDS=7", ["python /workspace/agents_wait.py --x"], {}, ["trainer-0"])
+    error = NothingToSample.of("PIDS=7", ["python /workspace/agents_wait.py --x"], ["trainer-0"])
     assert "make hang-dump MATCH=agents_wait.py " in error.mend
     assert "make hang-dump CONTAINERS=trainer-0 " in error.mend
-    assert "1234" not in NothingToSample.of("", [], {}).mend
+    assert "1234" not in NothingToSample.of("", []).mend
+
+
+def test_where_not_all_could_be_asked_nobody_is_blamed_for_it() -> None:
+    error = NobodyAnswered.of("PIDS=7", {"trainer-0": "the connection to Docker broke"})
+    assert (error.exit_code, NothingToSample.of("PIDS=7", []).exit_code) == (3, 2)
+    assert "PIDS=7" in error.what
+    assert error.consequence == "trainer-0 couldn't be asked: the connection to Docker broke"
