@@ -44,7 +44,11 @@ def registry_program() -> Path | None:
         return None
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        subprocess.run(["apt-get", "download", "docker-registry"], cwd=scratch, capture_output=True, check=False)
+        # Lists of packages of its own: this system's may be empty, and are left as they are.
+        (Path(scratch) / "lists" / "partial").mkdir(parents=True)
+        apt = ["apt-get", "-o", f"Dir::State::lists={scratch}/lists", "-o", "APT::Sandbox::User=root"]
+        for verb in (["update"], ["download", "docker-registry"]):
+            subprocess.run([*apt, *verb], cwd=scratch, capture_output=True, check=False)
         for package in Path(scratch).glob("*.deb"):
             subprocess.run(["dpkg-deb", "-x", str(package), str(folder)], check=False)
     return program if program.is_file() else None

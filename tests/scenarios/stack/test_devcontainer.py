@@ -163,6 +163,7 @@ def test_a_process_of_the_container_is_attached_to_as_the_entry_does_it(up: Stac
 
 def test_another_folder_is_not_opened_over_what_runs(up: Stack, tmp_path: Path) -> None:
     dev = up.container("dev")
+    tmp_path.chmod(0o755)  # the containers' user may enter it
     docker("exec", "--detach", dev, "python", "-c", "import time; time.sleep(600)  # a training")
     wait_for("the program", lambda: "a training" in docker("top", dev, "-eo", "pid,args"))
     said = up.run("dev-container", WORKSPACE=str(tmp_path))
