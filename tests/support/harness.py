@@ -62,6 +62,8 @@ class Stack:
         return {
             **os.environ,
             "NO_COLOR": "1",
+            # Whoever runs the tests may have said yes to all that is asked; a test says so itself.
+            "DRYDOCK_YES": "0",
             "PROJECT": self.project,
             "RUNS": str(self.folder / "runs"),
             **self.settings,

@@ -32,6 +32,8 @@ def texts(document: dict[str, Any], check: str, sign: str) -> list[str]:
 def stack(tmp_path: Path) -> Iterator[Stack]:
     stack = Stack(f"drydock-doctor-{uuid.uuid4().hex[:8]}", tmp_path)
     yield stack
+    # What was mended may have been that nothing ran.
+    stack.run("down").ok()
     folder = CLONE / ".drydock" / stack.project
     if folder.is_dir():
         subprocess.run(["rm", "-rf", "--", str(folder)], check=True)
@@ -150,7 +152,9 @@ def on_a_terminal(stack: Stack, answers: dict[str, bytes]) -> str:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(CLONE)
-        os.execve(HARNESS, [str(HARNESS), "doctor", "--topic", "stack", "--fix"], stack.environment())
+        os.execve(
+            HARNESS, [str(HARNESS), "doctor", "--topic", "stack", "--fix"], {**stack.environment(), "DRYDOCK_YES": "0"}
+        )
     shown, answered = "", 0
     while True:
         try:
