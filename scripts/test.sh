@@ -43,7 +43,7 @@ unsteady=()
 scenarios() {
     local cache=.drydock/tests/pytest-$1 failed_once=() names=() name
     shift
-    python -m pytest tests/scenarios -o cache_dir="$cache" --cache-clear "$@" && return
+    python -m pytest tests/scenarios --durations=25 -o cache_dir="$cache" --cache-clear "$@" && return
     mapfile -t names < <(python -c 'import json, sys; print(*json.load(open(sys.argv[1])), sep="\n")' "$cache/v/cache/lastfailed")
     for name in "${names[@]}"; do [ -z "$name" ] || failed_once+=("$name"); done
     [ ${#failed_once[@]} -gt 0 ] && [ ${#failed_once[@]} -le "$SECOND_CHANCES" ] || return 1
