@@ -114,8 +114,8 @@ Written by `make chaos` and `make fuzz` (in a clone; `CONTRIBUTING.md` says how 
 A stack of its own runs beside things that belong to somebody else: a container on a network of its own with a volume, a
 process, and files in the folders that Drydock writes to. A step starts `up`, `check`, `hang-dump` or `down`, and breaks
 one thing while that is at work. Verb, fault and moment follow from a seed, so that any step can be had again alone.
-Docker's engine is everybody's, so it isn't the engine that goes away but a socket in front of it. A step is as it
-should be when all of this holds:
+Docker's engine is everybody's, so it isn't the engine that goes away but a socket in front of it; a test beside these
+steps kills an engine of its own (SIGKILL) in the middle of each verb. A step is as it should be when all of this holds:
 
 - the verb ends by itself, in its own words and with its own exit code, and with `--json` in one document;
 - the next `make up` brings everything back, and `make status` says so;
