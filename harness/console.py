@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import DrydockError
+from harness.places import TYPED
 from harness.printable import HARMFUL, printable_lines
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _typed_project() -> str:
     if "PROJECT" in os.environ.get("DRYDOCK_MAKE_VARS", "").split():
         return os.environ.get("PROJECT", "")
     try:
-        return str(json.loads(os.environ["DRYDOCK_TYPED"]).get("PROJECT", ""))
+        return str(json.loads(os.environ[TYPED]).get("PROJECT", ""))
     except (KeyError, ValueError, AttributeError):
         return ""
 

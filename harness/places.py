@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# How a command was typed that was handed on into a container, in its environment: JSON of names and texts.
+TYPED = "DRYDOCK_TYPED"
+
 
 def home() -> Path:
     """The clone this harness belongs to, where ``compose.yaml`` lies; else here; ``DRYDOCK_HOME`` wins."""

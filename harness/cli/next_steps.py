@@ -13,8 +13,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 
 from harness.errors import BadSetting
-from harness.places import home, in_container
-from harness.settings import TYPED, Settings, environment_name, environment_names, settings_fields
+from harness.places import TYPED, home, in_container
+from harness.settings import Settings, environment_name, environment_names, settings_fields
 
 _STEP = re.compile(r"^make ([a-z-]+)((?: [A-Z_]+=\S+)*)(.*)$", re.DOTALL)
 # Flags that aren't called as their setting is.

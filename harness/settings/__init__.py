@@ -1,6 +1,6 @@
 """Every value that a user can set: declared and typed in ``values``, found by ``loading``, read by ``reading``."""
 
-from harness.settings.loading import TYPED, for_delegated, load_settings
+from harness.settings.loading import for_delegated, load_settings
 from harness.settings.reading import BadValue, Secret
 from harness.settings.values import (
     Engine,
@@ -12,7 +12,6 @@ from harness.settings.values import (
 )
 
 __all__ = [
-    "TYPED",
     "BadValue",
     "Engine",
     "Origin",

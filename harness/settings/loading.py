@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadSetting, nearest
-from harness.places import home
+from harness.places import TYPED, home
 from harness.settings.reading import BadValue
 from harness.settings.values import Origin, Settings, environment_name, environment_names
-
-# How a command was typed that was handed on into a container: JSON of names and texts.
-TYPED = "DRYDOCK_TYPED"
 
 
 def for_delegated(settings: Settings) -> dict[str, str]:

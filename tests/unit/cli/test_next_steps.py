@@ -15,9 +15,10 @@ from harness.cli.check import next_steps as after_check
 from harness.cli.hang_steps import fitting
 from harness.cli.next_steps import as_typed_here, command_line, typed
 from harness.errors import BadSetting
+from harness.places import TYPED
 from harness.processes.sampling.facts import host
 from harness.processes.sampling.model import ProcessEntry
-from harness.settings import TYPED, Settings, for_delegated, load_settings
+from harness.settings import Settings, for_delegated, load_settings
 
 HERE = ProcessEntry(pid=7, host=host(), python="3.11", command="python train.py")
 
