@@ -8,6 +8,7 @@ from harness.hang.causes.finding import Finding, logged, named, say
 from harness.hang.groups import Group, count
 from harness.hang.scene import Scene
 from harness.hang.waits import COLLECTIVE, COMMUNICATION, JOINED, RUNNING
+from harness.processes.sampling.roles import is_idle
 
 
 def ray_resources(scene: Scene) -> Iterable[Finding]:
@@ -69,7 +70,10 @@ def ray_wait(scene: Scene) -> Iterable[Finding]:
         yield Finding(
             "ray-wait", 0.62, named(_with_side_loop(rest)), [*evidence, "Nobody in the dump is at work on it."]
         )
-        yield Finding("ray-resources", 0.5, [], evidence)
+        # Ray says that something has no place some seconds late. Until then, where no actor has called for it and no
+        # worker is at a task, both are as likely.
+        placeless = all(is_idle(process.command) for group in rest for process in group.members)
+        yield Finding("ray-resources", 0.56 if placeless else 0.5, [], evidence)
         yield Finding("dead-peer", 0.48, [], evidence)
     elif any(group.moved or group.computes for group in working):
         yield Finding(

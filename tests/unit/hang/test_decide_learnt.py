@@ -161,3 +161,31 @@ def test_a_reward_that_computes_at_other_lines_is_slow_and_no_false_alarm() -> N
     verdict = diagnose(dump(late, waits))
     assert (verdict.state, verdict.confidence == "certain") == ("slow", False)
     assert "user-code" in verdict.candidates
+
+
+@pytest.mark.parametrize(
+    ("commands", "open_"),
+    [
+        ((), True),
+        (("ray::IDLE", "/venv/bin/python ray/_private/workers/default_worker.py --node-ip-address=127.0.0.1"), True),
+        # An actor is there, and may have lost what it was asked.
+        (("ray::IDLE", "ray::Collector"), False),
+    ],
+)
+def test_before_ray_says_that_there_is_no_place_it_is_as_likely_as_any_wait(
+    commands: tuple[str, ...], open_: bool
+) -> None:
+    driver = process(
+        thread("get ray/_private/worker.py:3009", "<module> train.py:73"),
+        id="driver", role="driver", command="python train.py",
+    )  # fmt: skip
+    workers = [
+        process(
+            thread("main_loop ray/_private/worker.py:1069"), id=f"worker:{pid}", role="worker", command=command, pid=pid
+        )
+        for pid, command in enumerate(commands, start=2)
+    ]
+    verdict = diagnose(dump(driver, *workers))
+    assert verdict.cause == "ray-wait"
+    assert (verdict.confidence == "undecided") is open_
+    assert ("ray-resources" in verdict.candidates) is open_
