@@ -48,4 +48,5 @@ trainers = [Trainer.remote(rank, 3, store) for rank in range(3)]
 ray.get([trainer.ready.remote() for trainer in trainers])
 running = [trainer.train.remote(shard) for trainer, shard in zip(trainers, shards(3), strict=True)]
 print("ready", flush=True)
-print(ray.get(running))
+done, _ = ray.wait(running, num_returns=len(running))
+print(ray.get(done))

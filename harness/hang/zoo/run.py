@@ -75,6 +75,9 @@ class Running:
         if self.program.state == "hung":
             watched = [p.pid for name, p in self._started.items() if name not in self.program.computes]
             self._wait("everybody to stand still", _Stillness(watched), seconds)
+            if not any(map(_runs, self.pids)):
+                logs = "\n".join(f"{name}: {self.log(name)[-500:]}" for name in self._started)
+                raise ProgramFailed(f"{self.program.name}: it ended instead of hanging.\n{logs}")
 
     def end(self) -> None:
         """End everything that was started, and what that started."""

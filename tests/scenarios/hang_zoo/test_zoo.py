@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.hang.zoo.program import APART, Program, programs
+from harness.hang.zoo.program import APART, Program, programs, read
+from harness.hang.zoo.run import ProgramFailed
 from tests.bench.hang_accuracy import ZOO, run_one
 from tests.support.hanging import harness
 from tests.support.harness import CLONE, HARNESS, wait_for
@@ -49,6 +50,13 @@ def test_a_demo_shows_the_verdict_and_what_is_true(tmp_path: object) -> None:
     assert "What is true: A handler of an asyncio server" in ended.stdout
     unknown = harness(tmp_path, "hang-demo", "--case", "no-such-program")  # type: ignore[arg-type]
     assert unknown.code == 2
+
+
+def test_a_program_that_ends_instead_of_hanging_is_not_scored(tmp_path: Path) -> None:
+    ends = tmp_path / "ends.py"
+    ends.write_text('"""It raises.\n\n---\nstate: hung\naccept: [dead-peer]\n"""\nprint("ready", flush=True)\n1 / 0\n')
+    with pytest.raises(ProgramFailed, match=r"(?s)ended instead of hanging.*ZeroDivisionError"):
+        run_one(read(ends))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
