@@ -135,7 +135,7 @@ def _load_the_rest(ways: Sequence[Way]) -> None:
     from harness import printable  # noqa: F401
     from harness.hang import collect, decide, show  # noqa: F401
 
-    decide.load_tables()
+    decide.load_table()
 
 
 def _request(settings: Settings, everything: bool) -> SampleRequest:

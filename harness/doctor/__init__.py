@@ -8,10 +8,10 @@
 * ``showing``   the lines that a person reads
 * ``fixing``    what ``FIX=1`` offers to run
 * ``bundle``    `make report`: one file for whoever is to help
-* ``topics``    the checks themselves, one file a topic: ``gather`` reads the world and returns plain data, ``decide``
-  is pure
+* ``topics``    the checks themselves, a file or more a topic: ``gather`` reads the world and returns plain data,
+  ``decide`` is pure
 
-To add a check: write ``gather`` and ``decide`` in its topic's file, add it to that file's ``CHECKS``, test ``decide``
-in ``tests/unit/doctor``, once where it is fine and once where it isn't, and say in ``docs/doctor.md`` what it means. A
-new topic is a new file, named in ``topics/__init__.py``.
+To add a check: write ``gather`` and ``decide`` in its topic's file or in one beside it, name it in that file's
+``CHECKS``, test ``decide`` in ``tests/unit/doctor``, once where it is fine and once where it isn't, and say in
+``docs/doctor.md`` what it means. CONTRIBUTING.md shows it.
 """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 from harness.hang import scene as scenes
 from harness.hang import waits
 from harness.hang.causes import RULES, Finding, logs_alone
 from harness.hang.causes.finding import say
 from harness.hang.causes.services import is_all_idle
-from harness.hang.describe import describe, texts, who_all
+from harness.hang.describe import describe, who_all
 from harness.hang.grouping import names
 from harness.hang.groups import members
 from harness.hang.model import Dump
@@ -40,16 +42,18 @@ def diagnose(dump: Dump) -> Verdict:
     return verdict
 
 
-def load_tables() -> None:
-    """Read the tables of waits and causes, which ``diagnose`` does otherwise when it is first called."""
+def load_table() -> None:
+    """Read the table of waits, which ``diagnose`` does otherwise when it is first called."""
     waits.load_table()
-    texts()
 
 
 def _best_of_each(findings: list[Finding]) -> list[Finding]:
-    """One finding a cause, the strongest, with the evidence of the others; strongest first."""
+    """One finding a cause, the strongest, with the evidence of the others; strongest first.
+
+    Of equally strong ones who names fewer goes first, and who names nobody last; the order of the rules says nothing.
+    """
     best: dict[str, Finding] = {}
-    for finding in sorted(findings, key=lambda finding: -finding.score):
+    for finding in sorted(findings, key=lambda finding: (-finding.score, len(finding.laggards) or sys.maxsize)):
         known = best.setdefault(finding.cause, finding)
         if known is not finding:
             known.evidence += [text for text in finding.evidence if text not in known.evidence]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib import resources
+from collections.abc import Iterable, Sequence
+from itertools import permutations
 from typing import Any
 
-import yaml
-
+from harness.hang.causes import CAUSES
 from harness.hang.grouping import Node, names, tree
 from harness.hang.groups import Group, in_words, members
 from harness.hang.model import Frame, Process
@@ -15,19 +14,11 @@ from harness.hang.scene import Scene
 from harness.hang.verdict import GroupRow, ProcessRow, Verdict
 
 
-@lru_cache(maxsize=1)
-def texts() -> dict[str, Any]:
-    """What there is to say of each cause, and what tells two of them apart."""
-    text = resources.files("harness.hang").joinpath("causes.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return loaded
-
-
 def describe(verdict: Verdict, scene: Scene) -> None:
     """Add words, next steps, groups, tree and processes."""
-    about = texts()["causes"][verdict.cause]
-    verdict.title, verdict.means, verdict.elsewhere = about["title"], about["means"], about.get("elsewhere", "")
-    verdict.next = _next_steps(verdict, scene, about["next"])
+    about = CAUSES[verdict.cause]
+    verdict.title, verdict.means, verdict.elsewhere = about.title, about.means, about.elsewhere
+    verdict.next = _next_steps(verdict, scene, about.next)
     verdict.notes = list(scene.dump.notes)
     if not scene.sampled_twice and scene.groups and verdict.state == "hung":
         verdict.notes.append("One sample each: a second one would tell slow from stuck.")
@@ -74,7 +65,7 @@ def who_all(processes: list[Process]) -> str:
     return ", ".join(in_words(some) for some in (rest, children) if some)
 
 
-def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
+def _next_steps(verdict: Verdict, scene: Scene, steps: Iterable[str]) -> list[str]:
     """Fill in whom the commands are about; what tells two candidates apart comes first."""
     by_id = {process.id: process for group in scene.groups for process in reversed(group.members)}
     who = verdict.laggards[0] if verdict.laggards else ""
@@ -87,10 +78,9 @@ def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
         subject = next((process for group in scene.peers for process in group.members), None)
     wanted = list(steps)
     if verdict.confidence == "undecided":
-        pair = set(verdict.candidates)
-        wanted = [entry["run"] for entry in texts()["tell_apart"] if set(entry["pair"]) == pair] + wanted
+        wanted = tell_apart(verdict.candidates) + wanted
         for other in verdict.candidates[1:]:
-            wanted += texts()["causes"][other]["next"]
+            wanted += CAUSES[other].next
     pid = _pid_for(subject, who)
     values = {
         "who": names([who]) if who else "the laggard",
@@ -103,6 +93,11 @@ def _next_steps(verdict: Verdict, scene: Scene, steps: list[str]) -> list[str]:
     wanted = [f"docker unpause {name}" for name in _paused(scene, verdict)] + wanted
     filled = [step.format(**values) for step in wanted if not ("{pid}" in step and not pid)]
     return list(dict.fromkeys(filled))[:6]
+
+
+def tell_apart(candidates: Sequence[str]) -> list[str]:
+    """What tells some causes apart, said by one of each two."""
+    return [CAUSES[one].apart[other] for one, other in permutations(candidates, 2) if other in CAUSES[one].apart]
 
 
 def _pid_for(subject: Process | None, who: str) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-import yaml
 
 from gateway.refusals import TABLES
 from harness import errors
@@ -20,6 +19,7 @@ from harness.checks.stage1_rules import SUBJECTS
 from harness.cli.main import INNER_VERBS, VERBS
 from harness.doctor.topics import CHECKS
 from harness.doctor.topics.training_rules import RULES
+from harness.hang.causes import CAUSES
 from harness.hang.zoo.run import ProgramFailed
 from harness.openai_api.simulated.faults import KINDS
 from harness.settings import environment_names
@@ -268,10 +268,9 @@ def test_every_error_can_be_looked_up_by_its_name() -> None:
 
 
 def test_every_cause_of_a_hang_can_be_looked_up_by_its_code() -> None:
-    causes = yaml.safe_load((CLONE / "harness/hang/causes.yaml").read_text())["causes"]
     text = section((CLONE / "docs/troubleshooting.md").read_text(), "A hang, by the code of its cause")
     titles = {row[0].strip("`"): row[1] for row in list(table_rows(text))[1:]}
-    assert titles == {code: cause["title"] for code, cause in causes.items() if code not in ("none", "unknown")}
+    assert titles == {code: cause.title for code, cause in CAUSES.items() if code not in ("none", "unknown")}
     stacks = section((CLONE / "docs/hang-dump.md").read_text(), "Case by case")
     described = {code for row in table_rows(stacks) for code in re.findall(r"`([a-z0-9-]+)`", row[0])}
     assert set(titles) <= described

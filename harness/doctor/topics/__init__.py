@@ -1,28 +1,21 @@
-"""All topics in the order in which they are shown, and their checks."""
+"""All topics in the order in which they are shown, and their checks.
+
+Each file here that has ``CHECKS`` is taken, by itself; its name begins with its topic's. One more check is an entry
+there, or one more file: CONTRIBUTING.md shows it.
+"""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+
 from harness.doctor.check import Check
-from harness.doctor.topics import (
-    debugger,
-    disk,
-    docker,
-    docker_networks,
-    gpu,
-    gpu_cards,
-    leftovers,
-    limits,
-    machine,
-    model,
-    network,
-    ports,
-    proxies,
-    settings,
-    stack,
-    training,
-)
 from harness.errors import UsageError
 
+_FILES = [importlib.import_module(f"{__name__}.{file.name}") for file in pkgutil.iter_modules(__path__)]
+_FOUND: list[Check] = [check for file in _FILES for check in getattr(file, "CHECKS", ())]
+
+# In the order in which they are shown. One that isn't named here comes last, under its own name.
 TITLES: dict[str, str] = {
     "machine": "Machine",
     "disk": "Disks",
@@ -39,24 +32,9 @@ TITLES: dict[str, str] = {
 # Looked at where they are named only: they take longer than all others together.
 ON_REQUEST = frozenset({"debugger"})
 
-CHECKS: tuple[Check, ...] = (
-    *machine.CHECKS,
-    *limits.CHECKS,
-    *disk.CHECKS,
-    *docker.CHECKS,
-    *docker_networks.CHECKS,
-    *ports.CHECKS,
-    *network.CHECKS,
-    *proxies.CHECKS,
-    *gpu.CHECKS,
-    *gpu_cards.CHECKS,
-    *stack.CHECKS,
-    *leftovers.CHECKS,
-    *model.CHECKS,
-    *training.CHECKS,
-    *settings.CHECKS,
-    *debugger.CHECKS,
-)
+TITLES |= {check.topic: check.topic.capitalize() for check in _FOUND if check.topic not in TITLES}
+
+CHECKS: tuple[Check, ...] = tuple(sorted(_FOUND, key=lambda check: list(TITLES).index(check.topic)))
 
 
 def select(topics: str) -> tuple[Check, ...]:

@@ -14,7 +14,7 @@ from harness.doctor.context import Context
 from harness.doctor.engine import Engine
 from harness.doctor.findings import Finding, bad, mended, note, of_error, ok, warn
 from harness.doctor.probing import ask
-from harness.doctor.topics.proxies import without_password
+from harness.doctor.topics.network_proxies import without_password
 from harness.doctor.versions import numbers
 
 PLUGINS = {"compose": "Docker Compose", "buildx": "Docker Buildx"}

@@ -16,7 +16,7 @@ from harness.doctor.engine import Engine
 from harness.doctor.findings import Finding, bad, note, ok, warn
 from harness.doctor.model import Model
 from harness.doctor.probing import Answer, ask
-from harness.doctor.topics.proxies import without_password
+from harness.doctor.topics.network_proxies import without_password
 from harness.errors import DrydockError
 from harness.settings import Settings
 

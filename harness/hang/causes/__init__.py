@@ -1,52 +1,19 @@
-"""The rules, one small file a family. Each looks at a scene and gives findings; ``decide`` weighs them.
+"""The causes and the rules that find them: each file here that has ``CAUSES`` or ``RULES`` is taken, by itself.
 
-To add a cause: put a case with its truth under ``tests/hang_cases`` first, then write a function that yields
-``Finding``s, list it here, and describe its code in ``causes.yaml``.
+A rule looks at a scene and gives findings, each with the code of a cause; ``decide`` weighs them. One more cause is one
+more file here: CONTRIBUTING.md shows it.
 """
 
 from __future__ import annotations
 
-from harness.hang.causes import cluster, held, late, logs_alone, mismatch, pipeline, presence, recorders, services
-from harness.hang.causes.finding import Finding, Rule
+import importlib
+import pkgutil
 
-RULES: tuple[Rule, ...] = (
-    presence.stopped,
-    presence.dead_peer,
-    presence.cleanup,
-    presence.init,
-    recorders.recorder,
-    recorders.watchdog,
-    mismatch.collectives,
-    mismatch.two_threads,
-    mismatch.lone_collective,
-    mismatch.same_line,
-    pipeline.point_to_point,
-    late.straggler,
-    late.caught,
-    late.died_unseen,
-    late.back_home,
-    late.polls_after_failure,
-    late.python_loop,
-    late.compiling,
-    late.saving,
-    held.user_code,
-    held.device,
-    held.gil,
-    held.below_python,
-    held.lock_file,
-    held.data_workers,
-    held.unread_queue,
-    held.lost_lock,
-    cluster.ray_resources,
-    cluster.ray_core,
-    cluster.ray_wait,
-    services.server,
-    services.staleness,
-    services.lost_await,
-    services.own_threads,
-    services.alone,
-    services.message_queue,
-    logs_alone.logs_alone,
-)
+from harness.hang.causes.finding import Cause, Finding, Rule
 
-__all__ = ["RULES", "Finding", "Rule"]
+_FILES = [importlib.import_module(f"{__name__}.{file.name}") for file in pkgutil.iter_modules(__path__)]
+
+CAUSES: dict[str, Cause] = {cause.code: cause for file in _FILES for cause in getattr(file, "CAUSES", ())}
+RULES: tuple[Rule, ...] = tuple(rule for file in _FILES for rule in getattr(file, "RULES", ()))
+
+__all__ = ["CAUSES", "RULES", "Cause", "Finding", "Rule"]

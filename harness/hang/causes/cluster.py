@@ -4,11 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.hang.causes.finding import Finding, logged, named, say
+from harness.hang.causes.finding import Cause, Finding, logged, named, say
 from harness.hang.groups import Group, count
 from harness.hang.scene import Scene
 from harness.hang.waits import COLLECTIVE, COMMUNICATION, JOINED, RUNNING
 from harness.processes.sampling.roles import is_idle
+
+CAUSES = (
+    Cause(
+        "ray-wait",
+        title="somebody waits in ray.get",
+        means="The result isn't coming because whoever should make it is busy, waits itself, or was never asked.",
+        elsewhere="In whoever should make the result; the waiting line is only where it shows.",
+        next=("ray list tasks --filter state!=FINISHED --detail",),
+    ),
+    Cause(
+        "ray-resources",
+        title="Ray can't place what is waited for",
+        means="An actor, task or placement group asks for more than the cluster has free.",
+        elsewhere=(
+            "In what the actor or placement group asks for, in nodes that are missing, or in whoever holds what it "
+            "needs."
+        ),
+        next=(
+            "ray status",
+            "ray list actors --filter state=PENDING_CREATION --detail",
+        ),
+    ),
+)
 
 
 def ray_resources(scene: Scene) -> Iterable[Finding]:
@@ -117,3 +140,6 @@ def _with_side_loop(groups: list[Group]) -> list[Group]:
         if group.kind == "ray-idle"
         and any(other.kind in ("lock", "queue", RUNNING) and other.own for other in group.standing.others)
     ]
+
+
+RULES = (ray_resources, ray_core, ray_wait)

@@ -1,8 +1,8 @@
-"""What a rule gives: a cause, how sure it is, whom it names, and why."""
+"""What a cause is, and what a rule gives: a cause, how sure it is, whom it names, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,6 +10,27 @@ from harness.hang.groups import Group, ids
 from harness.hang.model import Hint
 from harness.hang.scene import Scene
 from harness.hang.waits import RUNNING
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause in words. {who} is the laggard, {pid} its process, {rank} its rank.
+
+    A line with a placeholder that isn't known is left out.
+
+    Attributes:
+        code: what programs compare, and people look up in docs/troubleshooting.md.
+        elsewhere: where the mistake may be, since it hangs elsewhere.
+        next: what to run or do next; commands with ``   # why`` behind them.
+        apart: what tells it from another cause of equal signs, by that one's code.
+    """
+
+    code: str
+    title: str
+    means: str = ""
+    elsewhere: str = ""
+    next: tuple[str, ...] = ()
+    apart: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

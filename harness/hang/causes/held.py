@@ -1,16 +1,62 @@
-"""Causes that hold one process: a device, a lock, a library, a worker of its own, code of the workflow."""
+"""Causes that hold one process: a lock, a worker of its own, code of the workflow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.hang.causes.finding import Finding, logged, named, say
+from harness.hang.causes.finding import Cause, Finding, named, say
 from harness.hang.causes.late import others_wait
 from harness.hang.groups import Group, count, ids, in_words, members
 from harness.hang.model import Process
 from harness.hang.scene import Scene
 from harness.hang.standing import of_threads
 from harness.hang.waits import COMMUNICATION
+
+CAUSES = (
+    Cause(
+        "user-code",
+        title="a reward, verifier or tool doesn't come back",
+        means="Code of the workflow runs while the system waits for its result.",
+        elsewhere=(
+            "In the sample that it works on. Give such calls a time-out that can interrupt them: a process of their "
+            "own, not a thread."
+        ),
+        next=(
+            "make hang-dump LOCALS=1   # the sample that {who} chokes on",
+            "run that call in a process of its own with a time-out",
+        ),
+    ),
+    Cause(
+        "gil-held",
+        title="compiled code holds Python's lock",
+        means="One thread sleeps in C with the interpreter's lock, so no other Python thread of the process can run.",
+        elsewhere="In the compiled code called there: it doesn't release the lock, and what it waits for may need it.",
+        next=("make hang-dump NATIVE=1   # which C function; stops a torch process for a second or more",),
+    ),
+    Cause(
+        "data-worker",
+        title="a data worker is stuck",
+        means="A rank waits for a batch that its worker processes don't deliver.",
+        elsewhere=(
+            "In what was locked when the worker was forked, or in __getitem__. multiprocessing_context='spawn', or "
+            "forking before threads start, avoids the first."
+        ),
+        next=(
+            "make hang-dump NATIVE=1   # of the worker: on which lock",
+            "try num_workers=0, then multiprocessing_context='spawn'",
+        ),
+    ),
+    Cause(
+        "stale-lock",
+        title="a lock on a file isn't given back",
+        means="A build or download that was killed left its lock file, or whoever holds the lock is stuck itself.",
+        elsewhere="In whoever holds the lock, or was killed while it held it.",
+        next=(
+            "make hang-dump LOCALS=1   # which file {who} waits for",
+            "fuser -v FILE   # nobody: remove it",
+        ),
+    ),
+)
 
 _QUEUES = ("mp-queue", "pipe")
 _ASKING = frozenset({"ray-get", "rollout", "future", "http"})
@@ -70,28 +116,6 @@ def _locked_when_forked(group: Group) -> bool:
     return group.role == "child" and forked and group.at_lock
 
 
-def device(scene: Scene) -> Iterable[Finding]:
-    """The host waits for the GPU."""
-    waiting = [group for group in scene.peers if group.kind == "cuda"]
-    if not waiting:
-        return
-    if scene.joined and count(waiting) <= count(scene.joined):
-        evidence = [f"Waiting for its GPU: {say(waiting)}.", others_wait(scene)]
-        yield Finding("cuda-sync", 0.77, named(waiting), evidence)
-        if all("step-layer" in group.phases for group in scene.joined):
-            # What its GPU waits for may be a later collective than the others': they are in a step's, it isn't.
-            yield Finding("uneven-steps", 0.71, named(waiting), evidence)
-    elif len({group.wait.spot for group in waiting}) > 1:
-        most = max(waiting, key=len)
-        few = [group for group in waiting if group is not most]
-        who = named(few) if count(few) < len(most) else []
-        crossed = "All wait for their GPUs, at different places: kernels of two groups may wait for each other."
-        yield Finding("cuda-sync", 0.72, who, [f"{say(waiting)}.", crossed])
-        yield Finding("cross-group", 0.66, who, [f"{say(waiting)}.", crossed])
-    else:
-        yield Finding("cuda-sync", 0.52, [], [f"{say(waiting)}."])
-
-
 def gil(scene: Scene) -> Iterable[Finding]:
     """A thread sleeps with the interpreter's lock in its hand."""
     for group in scene.groups:
@@ -112,20 +136,6 @@ def _holds_throughout(process: Process) -> bool:
     """Whether a thread had the lock and slept in every sample, rather than in one by chance."""
     stood = [of_threads(sample.threads) for sample in process.samples if sample.threads]
     return all(standing is not None and standing.gil_holder is not None for standing in stood)
-
-
-def below_python(scene: Scene) -> Iterable[Finding]:
-    """It hangs inside NCCL or the driver."""
-    native = [group for group in scene.peers if group.kind in ("nccl", "abort")]
-    if not native:
-        return
-    evidence = [f"{say(native)}: inside the communication library.", *logged(scene.hints("nccl-version"), most=1)]
-    yield Finding("comm-library", 0.8, named(native), evidence)
-    if any(group.kind == "abort" for group in native):
-        yield Finding("cleanup", 0.62, named(native), evidence)
-    if any(other.kind == "cuda" for group in native for other in group.standing.others):
-        driver = "Another thread of it waits for the same driver."
-        yield Finding("cuda-sync", 0.7, named(native), [*evidence, driver])
 
 
 def lock_file(scene: Scene) -> Iterable[Finding]:
@@ -248,3 +258,6 @@ def data_workers(scene: Scene) -> Iterable[Finding]:
                 yield Finding("dead-peer", 0.86 if replacing else 0.74, lost, evidence)
                 score = 0.55
             yield Finding("data-worker", score, who, evidence)
+
+
+RULES = (user_code, gil, lock_file, data_workers, unread_queue, lost_lock)

@@ -4,13 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.hang.causes.finding import Finding, logged, named, say
+from harness.hang.causes.finding import Cause, Finding, logged, named, say
 from harness.hang.grouping import divergence, names, shared_way
 from harness.hang.groups import Group, count, ids, kind_of_command
 from harness.hang.model import Frame
 from harness.hang.scene import Scene
 from harness.hang.standing import of_threads
 from harness.hang.waits import COLLECTIVE, RUNNING, is_plumbing
+
+CAUSES = (
+    Cause(
+        "straggler",
+        title="one is late and the others wait for it",
+        means="It is somewhere else than in the call in which all others wait.",
+        elsewhere="In what the late one does, or in what it was given to do.",
+        next=(
+            "make hang-dump GAP=10   # does {who} get on between the samples?",
+            "py-spy top --pid {pid}",
+        ),
+    ),
+    Cause(
+        "python-loop",
+        title="a loop in Python doesn't end",
+        means="The interpreter works at one place without getting on.",
+        elsewhere=(
+            "In what the loop waits to become true, or in the data that it was given. It may also be only slow: more "
+            "samples tell."
+        ),
+        next=("make hang-dump LOCALS=1   # the loop's variables on {who}",),
+        apart={
+            "straggler": "make hang-dump GAP=10   # the same line with a core busy is a loop, another line is slow",
+        },
+    ),
+    Cause(
+        "exception-swallowed",
+        title="an exception was caught and hidden",
+        means="One process failed, said so to nobody, and the others wait for it.",
+        elsewhere="Where the exception was raised; the except, finally or actor that keeps it only hides it.",
+        next=(
+            "grep -n -A20 Traceback on the log of {who}",
+            "ray list tasks --filter state=FAILED --detail   # under Ray",
+        ),
+        apart={
+            "uneven-steps": "grep Traceback on the log of {who}; `ray list tasks --filter state=FAILED`",
+        },
+    ),
+    Cause(
+        "compile-skew",
+        title="some compile while the others wait",
+        means="A compile, a cold cache or an import takes one rank longer than the others' patience.",
+        elsewhere="In a cold or unwritable compile cache, or a compile that failed on one rank.",
+        next=(
+            "py-spy dump --pid {pid} --subprocesses   # is a compiler at work for {who}?",
+            "warm the cache before the first collective",
+        ),
+    ),
+    Cause(
+        "checkpoint-skew",
+        title="some save while the others wait",
+        means="Saving takes longer than the others' time-out, or doesn't get on.",
+        elsewhere=(
+            "In the others' time-out, which must be longer than saving takes, or in making them wait for it in a "
+            "collective."
+        ),
+        next=("cat /proc/PID/io   # twice: bytes written tell slow from stuck",),
+    ),
+)
 
 # Waits of a late one that other rules explain.
 _OTHER_WAITS = frozenset(
@@ -220,3 +279,6 @@ def saving(scene: Scene) -> Iterable[Finding]:
     else:
         evidence = [f"Saving: {say(late)}.", others_wait(scene)]
         yield Finding("checkpoint-skew", 0.8 + gain, named(late), evidence, "slow" if state == "slow" else "hung")
+
+
+RULES = (straggler, caught, died_unseen, back_home, polls_after_failure, python_loop, compiling, saving)

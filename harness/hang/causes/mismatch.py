@@ -5,20 +5,68 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.hang.causes.finding import Finding, named, say
+from harness.hang.causes.finding import Cause, Finding, named, say
 from harness.hang.grouping import divergence, names
 from harness.hang.groups import Group, count, ids, minority
 from harness.hang.scene import Scene
 from harness.hang.waits import COLLECTIVE, COMMUNICATION, P2P, RUNNING, phases_of
 
-_BARRIERS = frozenset({"barrier", "monitored_barrier"})
-# Their sizes may differ from rank to rank.
-_UNEQUAL = ("all_to_all", "gather", "scatter", "all_gather", "reduce_scatter")
-_ASIDE = frozenset({"evaluation", "checkpoint"})
-_SAME_LINE = (
-    "Stacks can't tell a slow or cut network from tensors of different sizes: both wait at the same line. "
-    "The Flight Recorder or the tensors' shapes tell them apart."
+CAUSES = (
+    Cause(
+        "collective-mismatch",
+        title="ranks are in different collectives",
+        means="The same group is used for different calls at once; none of them can end.",
+        elsewhere="Where the ranks' ways part, not in the call that waits.",
+        next=(
+            (
+                "export TORCH_DISTRIBUTED_DEBUG=DETAIL   # before the next start: names both sides at the first wrong "
+                "call"
+            ),
+            "compare what decides the way at the line where the stacks part",
+        ),
+        apart={
+            "uneven-steps": (
+                "print the loop's length on each rank before it starts; equal lengths mean a branch inside it"
+            ),
+        },
+    ),
+    Cause(
+        "uneven-steps",
+        title="ranks run different numbers of steps",
+        means="Some have left a loop of collectives that the others are still in.",
+        elsewhere=(
+            "In what decides the number of steps on each rank: length of the data, dynamic batches, a sampler without "
+            "drop_last, requests per server."
+        ),
+        next=(
+            "print the number of batches or micro-batches per rank before the loop",
+            "drop_last=True, a max over ranks, or join() for uneven inputs",
+        ),
+    ),
+    Cause(
+        "rank-conditional",
+        title="one rank calls a collective that the others don't",
+        means="A collective stands under a condition that is true on rank 0 only.",
+        elsewhere="Above the call on rank 0: `if rank == 0`, is_main_process, or a progress bar that only rank 0 has.",
+        next=("search above the call on {who} for rank, is_main_process, is_local_main_process, tqdm",),
+    ),
+    Cause(
+        "cross-group",
+        title="two groups wait for each other",
+        means="One side waits in group A for somebody who waits in group B for the first.",
+        elsewhere="In the order in which two groups are used: it must be the same everywhere, streams included.",
+        next=(
+            (
+                "export TORCH_FR_BUFFER_SIZE=2000   # before the next start: the last operations of each group on each "
+                "rank"
+            ),
+            "finish (wait for) the operations of one group before using the other",
+        ),
+    ),
 )
+
+_BARRIERS = frozenset({"barrier", "monitored_barrier"})
+_ASIDE = frozenset({"evaluation", "checkpoint"})
 
 
 @dataclass
@@ -184,59 +232,4 @@ def lone_collective(scene: Scene) -> Iterable[Finding]:
         yield Finding("collective-mismatch", 0.64, ["rank0"], evidence)
 
 
-def same_line(scene: Scene) -> Iterable[Finding]:
-    """Everybody is there, at the same line."""
-    together = [group for group in scene.peers if group.kind in COLLECTIVE or group.kind == "cuda"]
-    if not together or len(together) != len(scene.peers) or scene.gone:
-        return
-    if all(group.moved for group in together):
-        return  # met at the line that takes most of a step, and each has left it in between
-    if len({group.wait.spot for group in together}) != 1 or together[0].phases & {"cleanup", "request-poll"}:
-        return
-    number = count(together)
-    if scene.unasked and not scene.dump.stands_for_all:
-        return  # whoever is late may be one of those
-    if number < 2 and not scene.dump.stands_for_all:
-        # One rank's stack: it waits for somebody whom nobody has dumped.
-        evidence = [f"{say(together)}.", "Only this rank was dumped; it takes the others' stacks to tell."]
-        yield Finding("network", 0.42, [], evidence)
-        yield Finding("size-mismatch", 0.42, [], evidence)
-        return
-    who = f"All {number} are" if number > 1 else "All are"
-    evidence = [f"{who} at the same line: {say(together, most=1)}.", _SAME_LINE]
-    if all(group.busy for group in together):
-        evidence.append("They also used their cores between the samples: on a CPU backend that means they get on.")
-    if calls := _calls(together):
-        yield from _by_sizes(calls)
-        return
-    score = 0.62 if together[0].kind in COLLECTIVE else 0.58
-    yield Finding("network", score, [], evidence)
-    yield Finding("size-mismatch", score - 0.01, [], evidence)
-
-
-def _calls(together: list[Group]) -> dict[str, list[str]]:
-    """Blocked calls with their sizes, each with who is in it; {} where not everybody's are known."""
-    calls: dict[str, list[str]] = {}
-    for process in (process for group in together for process in group.members):
-        if "[" not in process.blocked_call:
-            return {}
-        calls.setdefault(process.blocked_call, []).append(process.id)
-    return calls
-
-
-def _by_sizes(calls: dict[str, list[str]]) -> Iterable[Finding]:
-    """Local variables were looked at: sizes decide between the program and what is below it."""
-    if len(calls) == 1:
-        equal = f"All pass the same: {next(iter(calls))}. What is left is below the program."
-        yield Finding("network", 0.66, [], [equal])
-        yield Finding("cross-group", 0.6, [], ["Or two groups are used in different orders: sizes don't show these."])
-        return
-    evidence = [f"{names(who)}: {call}." for call, who in sorted(calls.items(), key=lambda item: -len(item[1]))[:6]]
-    most = max(len(who) for who in calls.values())
-    few = [name for who in calls.values() if len(who) < most for name in who]
-    odd = few if most * 2 > sum(map(len, calls.values())) else []
-    if any(call.startswith(_UNEQUAL) for call in calls):
-        yield Finding("size-mismatch", 0.5, odd, [*evidence, "In this operation sizes may differ by design."])
-        yield Finding("network", 0.55, [], evidence)
-    else:
-        yield Finding("size-mismatch", 0.9, odd, evidence)
+RULES = (collectives, two_threads, lone_collective)

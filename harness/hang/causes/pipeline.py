@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.hang.causes.finding import Finding, say
+from harness.hang.causes.finding import Cause, Finding, say
 from harness.hang.groups import count
 from harness.hang.scene import Scene
 from harness.hang.waits import P2P
+
+CAUSES = (
+    Cause(
+        "p2p-order",
+        title="sends and receives don't meet",
+        means="Neighbouring stages call send and recv in an order, or on a group, that doesn't match.",
+        elsewhere=(
+            "In the order of sends and receives of neighbouring stages, the group they use, or the peer they name."
+        ),
+        next=(
+            "print stage, peer, group and shape before each send and recv of one step",
+            "use batch_isend_irecv, or let even stages send first and odd ones receive first",
+        ),
+        apart={
+            "size-mismatch": "make hang-dump LOCALS=1   # on both ends: peer, type and size of the blocked call",
+        },
+    ),
+)
 
 # Calls that agree on shapes before data flows: when these hang, sizes aren't the reason.
 _SHAPE_TALK = frozenset({"_communicate_shapes", "_shape_inference"})
@@ -36,3 +54,6 @@ def point_to_point(scene: Scene) -> Iterable[Finding]:
         shapes = any(_SHAPE_TALK & {*group.wait.through, group.wait.operation} for group in pairing)
         yield Finding("p2p-order", (0.66 if shapes else 0.61) - less, [], evidence)
         yield Finding("size-mismatch", 0.62 - less, [], evidence)
+
+
+RULES = (point_to_point,)

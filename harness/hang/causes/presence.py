@@ -5,12 +5,77 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from harness.hang.causes.finding import Finding, logged, named, say
+from harness.hang.causes.finding import Cause, Finding, logged, named, say
 from harness.hang.grouping import names, shared_way
 from harness.hang.groups import Group, count
 from harness.hang.model import Process
 from harness.hang.scene import Scene
 from harness.hang.waits import COMMUNICATION, JOINING, LEAVING, RUNNING, phases_of
+
+CAUSES = (
+    Cause(
+        "stopped",
+        title="a process is stopped",
+        means="It got SIGSTOP or Ctrl-Z, or a debugger holds it; the others wait for it.",
+        elsewhere=(
+            "In whoever stopped it: a terminal's Ctrl-Z, a scheduler that preempts, a debugger or profiler that was "
+            "left attached."
+        ),
+        next=("kill -CONT {pid}   # {who} goes on",),
+    ),
+    Cause(
+        "dead-peer",
+        title="a process is gone and the others wait for it",
+        means="The survivors don't notice; they wait until their time-out.",
+        elsewhere=(
+            "Not in the survivors' stacks: why it ended is in its own log, its exit code, or the kernel's messages."
+        ),
+        next=(
+            "dmesg -T | grep -i -E 'killed process|oom|xid'   # on the machine of {who}",
+            "the end of its log, and its exit code",
+        ),
+        apart={
+            "init": "ps and the launcher's log on the machine of {who}: did it start at all?",
+            "exception-swallowed": "the exit code and the end of the log of {who}",
+        },
+    ),
+    Cause(
+        "cleanup",
+        title="some are taking down while others still train",
+        means="Whoever left its loop early waits in its cleanup for ranks that will never come there.",
+        elsewhere=(
+            "Not in the cleanup: something made them leave their loop early, most often an exception that __exit__, "
+            "finally or an except hides while it waits here."
+        ),
+        next=(
+            "read the log of {who} above the hang: an exception there is the mistake",
+            "destroy the process group only after success; let an exception end the process",
+        ),
+    ),
+    Cause(
+        "init",
+        title="not everybody has come to the first meeting",
+        means="Groups form only when every rank has called; somebody hasn't.",
+        elsewhere=(
+            "In what the late one does first: loading and compiling belong behind the first meeting, or its time-out "
+            "above them."
+        ),
+        next=(
+            "py-spy dump --pid {pid}   # what keeps {who}",
+            "compare WORLD_SIZE, RANK, MASTER_ADDR and MASTER_PORT of all ranks",
+        ),
+    ),
+    Cause(
+        "pg-create",
+        title="groups are created in different orders",
+        means="Everybody waits to finish joining a group whose other members are busy joining another.",
+        elsewhere=(
+            "Groups must be created in one order by everybody in them, servers that handle one request at a time "
+            "included."
+        ),
+        next=("create and join one group after the other, in one order everywhere",),
+    ),
+)
 
 _EXIT_CODE = re.compile(r"ended, with exit code (-?\d+)")
 # Waits that end only by somebody else's doing.
@@ -196,3 +261,6 @@ def init(scene: Scene) -> Iterable[Finding]:
     else:
         everybody = "All that were dumped are there: is WORLD_SIZE, MASTER_ADDR or MASTER_PORT another on some rank?"
         yield Finding("init", 0.6 if at_run_time else 0.7, [], [*evidence, everybody])
+
+
+RULES = (stopped, dead_peer, cleanup, init)

@@ -56,3 +56,6 @@ def watchdog(scene: Scene) -> Iterable[Finding]:
 
 def _operation(hint: Hint) -> str:
     return hint.text.partition("OpType=")[2].partition(",")[0]
+
+
+RULES = (recorder, watchdog)

@@ -6,12 +6,66 @@ from collections import Counter
 from collections.abc import Iterable
 
 from harness.hang.causes.awaited import by_tasks, waits_for_capacity
-from harness.hang.causes.finding import Finding, named, say
+from harness.hang.causes.finding import Cause, Finding, named, say
 from harness.hang.grouping import names
 from harness.hang.groups import Group, count, ids
 from harness.hang.scene import Scene
 from harness.hang.standing import waits_for_ever, wakes
 from harness.hang.waits import COMMUNICATION, Wait
+
+CAUSES = (
+    Cause(
+        "server-blocked",
+        title="the inference server doesn't answer",
+        means="It is paused, held up, or waits itself, while somebody waits for its answer.",
+        elsewhere=(
+            "In the server: a blocking call in a handler, or generation that wasn't resumed after the last weight "
+            "update."
+        ),
+        next=(
+            "make check STAGE=1   # does it generate a token now?",
+            "curl -m 5 http://SERVER/health, and its queue in /metrics",
+        ),
+        apart={
+            "staleness": "curl the server's /metrics: requests waiting there mean the server, none mean the controller",
+        },
+    ),
+    Cause(
+        "staleness",
+        title="the rollout may not go on",
+        means="Staleness control or a limit on concurrent rollouts lets nothing more be submitted.",
+        elsewhere=(
+            "In the settings: max_head_offpolicyness times the batch against the number of prompts submitted at once."
+        ),
+        next=("raise max_head_offpolicyness and max_concurrent_rollouts for debugging",),
+    ),
+    Cause(
+        "async-lost",
+        title="an awaited result never comes",
+        means="The event loop sleeps and all its tasks wait, or all threads wait for each other.",
+        elsewhere="In the task or thread that should release the others; give such waits a time-out.",
+        next=(
+            (
+                "make hang-dump TASKS=1   # await chains by gdb or by Python 3.14's own interpreter; this dump couldn't"
+                " read them"
+            ),
+            (
+                "who should release, set or put what the innermost line of each chain waits for? Look at each way out "
+                "of it"
+            ),
+        ),
+        apart={
+            "server-blocked": "make hang-dump TASKS=1   # on what do the tasks wait: on HTTP, or on each other?",
+        },
+    ),
+    Cause(
+        "rpc-queue",
+        title="both ends of a message queue wait",
+        means="The engine waits for its workers' answer, the workers for its call.",
+        elsewhere="In a message that was lost: a full /dev/shm, or a worker that was restarted.",
+        next=("df -h /dev/shm; the log of each worker for a restart or an exception",),
+    ),
+)
 
 # Waits that only another thread of the process ends, or a time-out.
 _WITHIN = frozenset({"future", "queue", "join", "lock"})
@@ -187,3 +241,6 @@ def is_all_idle(scene: Scene) -> bool:
         group.idle or (polling and "request-poll" in group.phases and group.kind in COMMUNICATION)
         for group in scene.groups
     )
+
+
+RULES = (server, staleness, lost_await, own_threads, alone, message_queue)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.doctor.topics.leftovers import Left, decide, gather
+from harness.doctor.topics.stack_leftovers import Left, decide, gather
 
 GOOD = Left("a" * 64, "drydock-dev-1", "drydock", "running", clone="/home/you/drydock", age=5000)
 HELPER = Left("b" * 64, "drydock-dev-1-sampler", "drydock", "running", role="sampler", age=5000)

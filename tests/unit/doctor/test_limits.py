@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.doctor.probing import patience_of
-from harness.doctor.topics.limits import (
+from harness.doctor.topics.machine_limits import (
     Clock,
     Limits,
     Pressure,

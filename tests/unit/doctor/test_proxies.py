@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.doctor.topics.proxies import (
+from harness.doctor.topics.network_proxies import (
     Proxies,
     bypasses,
     decide_certificates,

@@ -11,7 +11,7 @@ from unittest import mock
 
 from harness import docker_engine
 from harness.doctor import engine
-from harness.doctor.topics import docker_networks, gpu_cards, proxies, training
+from harness.doctor.topics import docker_networks, gpu_cards, network_proxies, training
 from harness.processes import stat
 from harness.processes.sampling import gpu as sampling_gpu
 from harness.stack import observe
@@ -92,7 +92,7 @@ PARSERS = (
            machine.Machine(cuda="12.4"))), (b"cuda>=12.8 brand=tesla,driver>=535", b"cuda>=12.8 cuda>=13.0")),
     Parser("Docker's config.json", _context, (DOCKER,)),
     Parser("Docker's config.json, for the doctor", _doctors_context, (DOCKER,)),
-    Parser("Docker's config.json, its proxies", of_text(lambda text: proxies.decide_proxies(proxies.gather_proxies({}, text))), (DOCKER,)),
+    Parser("Docker's config.json, its proxies", of_text(lambda text: network_proxies.decide_proxies(network_proxies.gather_proxies({}, text))), (DOCKER,)),
     Parser("a Docker context", _meta, (META,)),
     Parser("answers of Ray and of the server", _asked, (SUMMARY, b'{"error": {"message": "x"}, "reason": "y"}')),
     Parser("address pools of Docker", _pools, (b'[{"Base": "10.0.0.0/8", "Size": 24}]',), (ValueError, RecursionError)),

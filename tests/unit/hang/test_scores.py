@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.hang import decide
 from tests.support.hang_cases import Score, cases, scores, table
 
 
@@ -45,6 +46,14 @@ def test_mechanisms_written_down_here(name: str) -> None:
     assert [str(score) for score in listed if score.certain_and_wrong or score.false_alarm] == []
     assert _share(listed, [score.cause_right for score in listed]) >= 0.95
     assert _share(listed, [score.laggards_right for score in listed]) >= 0.95
+
+
+def test_the_order_of_the_rules_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are found by their files' names, and one more file may come anywhere."""
+    names = ("recorded", "public", "own", "later")
+    before = [score.verdict.as_dict() for name in names for score in scores(name)]
+    monkeypatch.setattr(decide, "RULES", tuple(reversed(decide.RULES)))
+    assert [score.verdict.as_dict() for name in names for score in scores(name)] == before
 
 
 def test_a_name_of_a_case_folder_decides_nothing() -> None:

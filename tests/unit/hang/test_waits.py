@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
+from pathlib import Path
 
 import pytest
 import yaml
@@ -29,17 +31,27 @@ def test_every_kind_that_a_rule_asks_for_is_in_the_table() -> None:
 
 
 def test_every_cause_has_its_words() -> None:
-    texts = yaml.safe_load(resources.files("harness.hang").joinpath("causes.yaml").read_text())
-    for code, entry in texts["causes"].items():
-        assert entry["title"], code
+    for code, cause in causes.CAUSES.items():
+        assert cause.title, code
         if code not in ("none", "unknown"):
-            assert entry["means"], code
-            assert entry["next"], code
-            assert entry["elsewhere"], code
-    for entry in texts["tell_apart"]:
-        assert set(entry["pair"]) <= set(texts["causes"])
+            assert cause.means, code
+            assert cause.next, code
+            assert cause.elsewhere, code
+        assert set(cause.apart) <= set(causes.CAUSES), code
     assert len(causes.RULES) == len(set(causes.RULES))
     assert decide.CERTAIN > decide.WORTH_SAYING
+
+
+def test_every_file_of_rules_is_taken_and_gives_codes_that_have_words() -> None:
+    folder = Path(causes.__file__).parent
+    given, written = set(), []
+    for file in folder.glob("*.py"):
+        text = file.read_text()
+        given |= set(re.findall(r'Finding\(\s*"([a-z0-9-]+)"', text))
+        written += re.findall(r'Cause\(\s*"([a-z0-9-]+)"', text)
+        assert file.stem in ("__init__", "finding", "awaited") or re.search(r"^(CAUSES|RULES) = ", text, re.MULTILINE)
+    assert given <= set(causes.CAUSES)
+    assert sorted(written) == sorted(causes.CAUSES), "twice the same code, or a file that isn't taken"
 
 
 @pytest.mark.parametrize(
