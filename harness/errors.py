@@ -58,6 +58,7 @@
     * CheckEnded               a check in `dev` was killed or stopped; agents can do that to it
   * LockUnreadable             docker/images.lock isn't what `make lock` writes
   * CatalogueUnreadable        docker/images.yaml isn't a catalogue of images
+  * EngineUnreadable           a file of harness/engines doesn't describe an engine
   * ImageMoved                 a registry's tag leads to another image than the lock says
   * NoSuchRun                  a folder holds no run of a command, or its record can't be read
   * CommandNotStarted          the shell for a command could not be started
@@ -529,6 +530,13 @@ class CatalogueUnreadable(DrydockError):
 
     consequence = "Nobody knows which images there are, so nothing was started."
     mend = "git diff docker/images.yaml   # what was changed; git checkout docker/images.yaml takes it back"
+
+
+class EngineUnreadable(DrydockError):
+    """A file of harness/engines doesn't describe an inference engine; the text says which file, and why."""
+
+    consequence = "No engine can be started by it."
+    mend = "git diff harness/engines   # what was changed; git checkout harness/engines takes it back"
 
 
 class ImageMoved(DrydockError):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import engines
 from harness.errors import UnusableModel
 from harness.models import catalogue
 from harness.models.cache import hub_cache, models_root
@@ -94,10 +95,12 @@ def _own(settings: Settings) -> Iterator[Installed]:
         folder = models_root(settings) / entry.alias / entry.package.version
         file = package_file(folder, entry.package)
         if file.is_file() and file.stat().st_size == entry.package.size:
-            yield Installed(entry.alias, file, entry.package.size, entry.package.version, ("llamacpp",), True)
+            yield Installed(entry.alias, file, entry.package.size, entry.package.version, engines.reading("gguf"), True)
         with contextlib.suppress(UnusableModel, OSError):
             model = check_folder(folder / "safetensors")
-            yield Installed(entry.alias, model.path, model.size, entry.package.version, ("vllm", "sglang"), True)
+            yield Installed(
+                entry.alias, model.path, model.size, entry.package.version, engines.reading("safetensors"), True
+            )
 
 
 def _in_hub_cache() -> Iterator[Installed]:
@@ -119,7 +122,7 @@ def _in_snapshot(name: str, snapshot: Path) -> Iterator[Installed]:
         model = check_folder(snapshot)
         known = entry is not None and commit == entry.revision and entry.package is None
         label = entry.alias if known and entry else f"{name}@{commit}"
-        yield Installed(label, snapshot, model.size, commit, ("vllm", "sglang"), False)
+        yield Installed(label, snapshot, model.size, commit, engines.reading("safetensors"), False)
     for file in ggufs(snapshot):
         files = parts(file)
         for part in files:
@@ -130,7 +133,7 @@ def _in_snapshot(name: str, snapshot: Path) -> Iterator[Installed]:
             and (commit, file.name) == (entry.gguf.revision, entry.gguf.file)
         )
         label = entry.alias if pinned and entry else str(file)
-        yield Installed(label, file, sum(part.stat().st_size for part in files), commit, ("llamacpp",), False)
+        yield Installed(label, file, sum(part.stat().st_size for part in files), commit, engines.reading("gguf"), False)
 
 
 def _our_files(settings: Settings) -> Iterator[Path]:

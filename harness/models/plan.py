@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from harness import engines
+from harness.engines import Format
 from harness.errors import UnknownModel, UnusableModel
 from harness.models import catalogue
 from harness.models.catalogue import Entry
@@ -15,7 +17,6 @@ from harness.models.gguf import parts, read_header
 from harness.places import home
 from harness.settings import Engine, Settings
 
-Format = Literal["gguf", "safetensors"]
 Source = Literal["package", "hub", "folder", "gguf"]
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -101,7 +102,7 @@ def want(plan: ModelPlan, engine: Engine) -> Want:
     Raises:
         UnusableModel: the model isn't whole, or not in the format that the engine reads.
     """
-    form: Format = "gguf" if engine == "llamacpp" else "safetensors"
+    form = engines.weights_of(engine)
     if plan.path is not None:
         return _want_local(plan, plan.path, form, engine)
     if plan.gguf_repo and form == "safetensors":
@@ -114,14 +115,14 @@ def want(plan: ModelPlan, engine: Engine) -> Want:
         size = plan.entry.package.size if form == "gguf" else plan.entry.safetensors.size
         return Want("package", form, size=size)
     if plan.entry is not None:
-        return _want_known(plan, plan.entry, form)
+        return _want_known(plan, plan.entry, form, engine)
     repos = [str(plan.hub_id)]
     if form == "gguf" and not plan.gguf_repo:
         repos.append(f"{plan.hub_id}-GGUF")
     return Want("hub", form, tuple(repos), plan.revision)
 
 
-def _want_known(plan: ModelPlan, entry: Entry, form: Format) -> Want:
+def _want_known(plan: ModelPlan, entry: Entry, form: Format, engine: Engine) -> Want:
     """A model of the catalogue that comes from the hub."""
     if form == "safetensors":
         return Want("hub", form, (entry.hub_id,), plan.revision or entry.revision, size=entry.safetensors.size)
@@ -132,7 +133,7 @@ def _want_known(plan: ModelPlan, entry: Entry, form: Format) -> Want:
     # A commit of the original repository says nothing about the repository with the GGUF, which has commits of its own.
     if plan.revision not in (None, entry.revision) or entry.gguf is None:
         raise UnusableModel(
-            f"{plan.given} names a revision of {entry.hub_id}, which holds safetensors; ENGINE=llamacpp reads GGUF.",
+            f"{plan.given} names a revision of {entry.hub_id}, which holds safetensors; ENGINE={engine} reads GGUF.",
             mend=f"make up ENGINE=vllm MODEL={plan.given}"
             + (f"\nmake up MODEL={entry.gguf.repo}@REVISION" if entry.gguf else f"\nmake up MODEL={entry.alias}"),
         )
@@ -161,7 +162,7 @@ def _want_local(plan: ModelPlan, path: Path, form: Format, engine: Engine) -> Wa
         )
     check_folder(path)  # what it lacks is better news than which engine would read it
     raise UnusableModel(
-        f"{plan.given} holds safetensors, and ENGINE=llamacpp reads GGUF.",
+        f"{plan.given} holds safetensors, and ENGINE={engine} reads GGUF.",
         mend=f"make up ENGINE=vllm MODEL={plan.given}",
     )
 

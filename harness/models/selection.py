@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from harness import engines
 from harness.errors import HubRefused, UnknownModel, UnusableModel
 from harness.models.folders import CONFIG, wanted
 from harness.models.hub import Hub, Listing
@@ -42,7 +43,7 @@ def select(hub: Hub, plan: ModelPlan, want: Want) -> tuple[Listing, list[str]]:
         raise UnusableModel(f"{first.repo} at {first.commit[:12]} has no file {want.file}.", mend=_others(first))
     none = f"neither {' nor '.join(want.repos)} has any" if len(want.repos) > 1 else f"{want.repos[0]} has none"
     raise UnusableModel(
-        f"ENGINE=llamacpp reads GGUF files, and {none}.",
+        f"ENGINE={' and '.join(engines.reading('gguf'))} reads GGUF files, and {none}.",
         mend=f"make up ENGINE=vllm MODEL={plan.given}\nmake up MODEL=OWNER/NAME-GGUF   # if somebody else has made one",
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -59,14 +60,16 @@ class Secret:
     __repr__ = __str__
 
 
-def field(default: Any, *, description: str, alias: str = "", **limits: float) -> Any:
+def field(default: Any, *, description: str, alias: str = "", choices: Sequence[str] = (), **limits: float) -> Any:
     """A setting.
 
     Args:
         alias: its name in the environment, where that isn't its own in capitals.
+        choices: what it may be, where the type doesn't say.
         limits: ``ge``, ``gt``, ``le``, ``lt``: least and largest value.
     """
-    return dataclasses.field(default=default, metadata={"description": description, "alias": alias, "limits": limits})
+    about = {"description": description, "alias": alias, "choices": tuple(choices), "limits": limits}
+    return dataclasses.field(default=default, metadata=about)
 
 
 def as_meant(own: dataclasses.Field[Any], value: Any) -> Any:
@@ -87,8 +90,8 @@ def _as_kind(own: dataclasses.Field[Any], value: Any) -> Any:
     kind, limits = own.type, own.metadata["limits"]
     if isinstance(kind, types.UnionType):
         kind = next(part for part in get_args(kind) if part is not types.NoneType)
-    if get_origin(kind) is Literal:
-        return click.Choice(get_args(kind)).convert(value, None, None)
+    if choices := own.metadata["choices"] or (get_args(kind) if get_origin(kind) is Literal else ()):
+        return click.Choice(choices).convert(value, None, None)
     if kind is bool:
         return click.BOOL.convert(value, None, None)
     if kind is int:

@@ -20,10 +20,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from harness import engines
 from harness.places import home, runs_dir
 from harness.settings.reading import MADE_ABSOLUTE, Secret, as_meant, field
 
-Engine = Literal["llamacpp", "vllm", "sglang", "external"]
+# One of `engines.names()`, or `external`.
+Engine = str
+ENGINES = (*engines.names(), "external")
 Origin = Literal["flag", "make", "environment", "drydock.env", "default"]
 
 
@@ -41,7 +44,9 @@ class Settings:
     """
 
     model: str = field("smollm2-135m", description="alias, hub id (with @revision), folder or GGUF file")
-    engine: Engine = field("llamacpp", description="inference engine: llamacpp, vllm, sglang or external")
+    engine: Engine = field(
+        "llamacpp", choices=ENGINES, description=f"inference engine: {', '.join(ENGINES[:-1])} or external"
+    )
     context: int = field(
         0, ge=0, description="tokens one request may use in all; 0: what suits the model and the engine"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import shlex
@@ -11,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from harness import engines
 from harness.docker_engine import Compose
 from harness.models import ModelFiles, configuration
 from harness.models.sums import known_sums
@@ -61,6 +63,7 @@ def variables(
         values |= {
             "DRYDOCK_INFERENCE_IMAGE": inference_image,
             "DRYDOCK_ENGINE": settings.engine,
+            "DRYDOCK_ENGINE_START": json.dumps(dataclasses.asdict(engines.load(settings.engine).start)),
             "DRYDOCK_PORT": str(settings.port),
             "DRYDOCK_MODEL_SOURCE": str(served.host_path),
             "DRYDOCK_MODEL_TARGET": served.mount_target,

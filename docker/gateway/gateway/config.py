@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-ENGINES = ("llamacpp", "vllm", "sglang")
 DEFAULT_KEY_FILE = Path("/run/secrets/api_key")
 DEFAULT_PORT = 8080
 
@@ -18,10 +18,22 @@ class ConfigError(Exception):
 
 
 @dataclass(frozen=True)
+class Start:
+    """How this engine is started and seen to work, as its file in harness/engines says."""
+
+    command: tuple[str, ...]  # words with placeholders: {python} {model} {name} {port} {context} {threads}
+    environment: Mapping[str, str] = field(default_factory=dict)
+    with_threads: Mapping[str, str] = field(default_factory=dict)  # set as well where threads were asked for
+    counters: tuple[str, ...] = ()  # metric names whose sum grows while the engine works
+    distributions: tuple[str, ...] = ()  # installed Python packages that may carry its version
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything the gateway was told."""
 
     engine: str
+    start: Start
     model_path: str
     model_names: tuple[str, ...]  # the first is the name the engine itself serves under
     api_key: str
@@ -30,7 +42,6 @@ class Config:
     engine_args: tuple[str, ...] = ()  # the user's own additions to the engine's command line
     image_args: tuple[str, ...] = ()  # additions of the image (a CPU build's --enforce-eager) and for its GPUs
     engine_python: str = "python3"
-    llamacpp_server: str = "/opt/drydock/llamacpp_server.py"
     host: str = "0.0.0.0"
     port: int = DEFAULT_PORT
     engine_port: int = 8000
@@ -51,13 +62,14 @@ class Config:
 def load_config(environment: Mapping[str, str]) -> Config:
     """Build the settings from environment variables. Raises ConfigError with the variable's name."""
     engine = environment.get("ENGINE", "")
-    if engine not in ENGINES:
-        raise ConfigError(f"ENGINE={engine!r} is not an engine of this container; known: {', '.join(ENGINES)}.")
+    if not engine:
+        raise ConfigError("ENGINE is not set; it names what ENGINE_START starts.")
     model_path = environment.get("MODEL_PATH", "")
     if not model_path:
         raise ConfigError("MODEL_PATH is not set; it names the weights inside the container, under /models.")
     return Config(
         engine=engine,
+        start=_start(environment.get("ENGINE_START", "")),
         model_path=model_path,
         model_names=_model_names(environment.get("MODEL_NAMES", "")),
         api_key=read_key(key_file(environment)),
@@ -66,7 +78,6 @@ def load_config(environment: Mapping[str, str]) -> Config:
         engine_args=_words(environment, "ENGINE_ARGS"),
         image_args=(*_words(environment, "ENGINE_IMAGE_ARGS"), *_words(environment, "ENGINE_GPU_ARGS")),
         engine_python=environment.get("ENGINE_PYTHON") or "python3",
-        llamacpp_server=environment.get("LLAMACPP_SERVER") or "/opt/drydock/llamacpp_server.py",
         host=environment.get("GATEWAY_HOST") or "0.0.0.0",
         port=_optional_integer(environment, "GATEWAY_PORT", least=1) or DEFAULT_PORT,
         engine_port=_optional_integer(environment, "ENGINE_PORT", least=1) or 8000,
@@ -91,6 +102,39 @@ def read_key(path: Path) -> str:
     if not key:
         raise ConfigError(f"The API key file {path} is empty. Without a key nothing is served.")
     return key
+
+
+def _start(text: str) -> Start:
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError("ENGINE_START is not JSON; it says how the engine is started.") from error
+    if not isinstance(raw, dict):
+        raise ConfigError("ENGINE_START is not a JSON object.")
+    command = _texts(raw, "command")
+    if not command:
+        raise ConfigError("ENGINE_START has no command.")
+    return Start(
+        command=command,
+        environment=_variables(raw, "environment"),
+        with_threads=_variables(raw, "with_threads"),
+        counters=_texts(raw, "counters"),
+        distributions=_texts(raw, "distributions"),
+    )
+
+
+def _texts(raw: dict[str, Any], name: str) -> tuple[str, ...]:
+    found = raw.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise ConfigError(f"ENGINE_START: {name} is not a list of texts.")
+    return tuple(found)
+
+
+def _variables(raw: dict[str, Any], name: str) -> dict[str, str]:
+    found = raw.get(name, {})
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        raise ConfigError(f"ENGINE_START: {name} has other values than texts.")
+    return found
 
 
 def _model_names(text: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from gateway.config import Config
-from gateway.engines import ENGINES, sum_counters
+from gateway.engines import sum_counters
 from gateway.health import EngineProbeError
 from gateway.names import ModelNames
 from gateway.refusals import EngineFacts
@@ -44,7 +44,7 @@ class EngineClient:
     async def token_count(self) -> float | None:
         """The sum of the engine's work counters; None when it does not answer."""
         _, text = await self._get(b"/metrics")
-        return sum_counters(text, ENGINES[self._config.engine].counters)
+        return sum_counters(text, self._config.start.counters)
 
     async def refresh_names(self, names: ModelNames) -> None:
         """Tell `names` what the engine lists now; adapters can come and go while it runs."""

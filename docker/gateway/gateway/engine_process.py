@@ -9,10 +9,10 @@ import signal
 from pathlib import Path
 
 from gateway.config import Config
-from gateway.engines import ENGINES
+from gateway.engines import command_of, environment_of
 
 # The key is for the gateway's callers; an engine that knew it (vLLM reads VLLM_API_KEY) would ask the gateway for one.
-_NOT_FOR_THE_ENGINE = ("API_KEY_FILE", "VLLM_API_KEY", "GATEWAY_HOST", "GATEWAY_PORT")
+_NOT_FOR_THE_ENGINE = ("API_KEY_FILE", "VLLM_API_KEY", "GATEWAY_HOST", "GATEWAY_PORT", "ENGINE_START")
 
 PROC = Path("/proc")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -33,10 +33,9 @@ class EngineProcess:
 
     async def start(self) -> None:
         """Start it; its output is the container's output. Raises OSError when the command cannot be run."""
-        engine = ENGINES[self._config.engine]
-        command = engine.command(self._config)
+        command = command_of(self._config)
         environment = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_ENGINE}
-        environment.update(engine.environment(self._config))
+        environment.update(environment_of(self._config))
         self._process = await asyncio.create_subprocess_exec(
             *command, env=environment, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
         )

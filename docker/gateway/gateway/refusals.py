@@ -6,7 +6,7 @@ word looks like an agent's bug hours later. Only fields that change what comes b
 frameworks send those.
 
 Each row for llama.cpp was seen to be ignored by its server (xllamacpp 2026.10.11549): a 200, and an answer that did
-not change. vLLM checks its requests itself, so its table is empty. SGLang's is empty because nobody has looked yet.
+not change. vLLM checks its requests itself, so it has no table. SGLang has none because nobody has looked yet.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def api_of(path: str) -> str | None:
 def find_refusal(engine: str, path: str, body: Body, facts: EngineFacts) -> Refused | None:
     """The first thing in a request that the engine would ignore, or None."""
     api = api_of(path)
-    for refusal in TABLES[engine]:
+    for refusal in TABLES.get(engine, ()):
         if refusal.when is not None and not refusal.when(facts):
             continue
         if api in refusal.apis and refusal.asks(body.get(refusal.field)):
@@ -171,4 +171,4 @@ def _llamacpp() -> Iterator[Refusal]:
         yield Refusal((RESPONSES,), name, _given, "keeps nothing between requests; send the whole input each time.")
 
 
-TABLES: dict[str, tuple[Refusal, ...]] = {"llamacpp": tuple(_llamacpp()), "vllm": (), "sglang": ()}
+TABLES: dict[str, tuple[Refusal, ...]] = {"llamacpp": tuple(_llamacpp())}

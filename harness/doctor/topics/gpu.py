@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import engines
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.engine import Engine
@@ -64,7 +65,8 @@ def decide(gpus: Gpus) -> list[Finding]:
                     "sudo nvidia-ctk runtime configure --runtime=docker   # then restart Docker",
                 )
             )
-        findings.append(note("ENGINE=sglang and ENGINE=vllm serve from it, ENGINE=llamacpp from the CPU."))
+        from_it = [f"ENGINE={name}" for name, engine in engines.every().items() if engine.gpu]
+        findings.append(note(f"{' and '.join(from_it)} serve from it, all others from the CPU."))
         return findings
     if gpus.listing.late:
         return [

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 from rich.filesize import decimal
 
+from harness import engines
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.findings import Finding, bad, note, ok, warn
@@ -18,9 +19,8 @@ from harness.doctor.model import Model
 from harness.doctor.probing import number, read
 
 GB = 10**9
-# What `dev` and Ray's head hold when idle, and what an engine holds beside the weights (vLLM: with 1 GiB of KV cache).
+# What `dev` and Ray's head hold when idle.
 RAY_BYTES = 1.5 * GB
-ENGINE_BYTES = {"llamacpp": 0.7 * GB, "vllm": 3.1 * GB, "sglang": 4 * GB, "external": 0.0}
 # Docker's default for a container: too small for processes that hand tensors to one another.
 SMALL_SHM = 64 * 1024**2
 ARCHITECTURES = ("x86_64", "amd64", "aarch64", "arm64")
@@ -133,8 +133,9 @@ def cpu_flags(cpuinfo: str) -> frozenset[str]:
 
 def needed_memory(engine: str, model: Model, workers: int) -> float:
     """Bytes that the stack is going to hold."""
+    own = 0.0 if engine == "external" else engines.load(engine).memory_gb * GB
     # Weights are held once; beside them come buffers of about a tenth.
-    return RAY_BYTES + workers * RAY_BYTES / 3 + ENGINE_BYTES[engine] + 1.1 * model.size
+    return RAY_BYTES + workers * RAY_BYTES / 3 + own + 1.1 * model.size
 
 
 def lacks_avx2(machine: Machine) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from harness import engines
 from harness.errors import GpuUnfit
 from harness.settings import Engine, Settings
 from harness.stack.gpu.machine import Gpu
@@ -83,24 +84,9 @@ def fit(
 
 def flags(engine: Engine, found: Fit) -> list[str]:
     """The engine's flags for it, but for the context, which the gateway passes on from ``CONTEXT``."""
-    if engine == "vllm":
-        return [
-            *("--tensor-parallel-size", str(found.tensor)),
-            *("--pipeline-parallel-size", str(found.pipeline)),
-            *("--data-parallel-size", str(found.data)),
-            *("--gpu-memory-utilization", f"{found.memory:g}"),
-            # What a request leaves out means what it means to OpenAI, not the model's own defaults.
-            *("--generation-config", "vllm"),
-            "--disable-uvicorn-access-log",
-        ]
-    return [
-        *("--tp-size", str(found.tensor)),
-        *("--pp-size", str(found.pipeline)),
-        *("--dp-size", str(found.data)),
-        *("--mem-fraction-static", f"{found.memory:g}"),
-        *("--sampling-defaults", "openai"),
-        *("--log-level", "warning"),
-    ]
+    on_gpu = engines.load(engine).gpu
+    parts = {"tensor": found.tensor, "pipeline": found.pipeline, "data": found.data, "memory": f"{found.memory:g}"}
+    return [word.format_map(parts) for word in on_gpu.flags] if on_gpu else []
 
 
 def cost_of_a_token(config: Any) -> int | None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness import engines
 from harness.errors import GpuUnfit
 from harness.settings import Engine, Settings
 from harness.stack.gpu.machine import Machine
@@ -48,11 +49,11 @@ def engine_for(settings: Settings, machine: Machine, catalogue: Catalogue) -> En
     """The engine: what was asked for; else on GPUs the framework's own pair, else SGLang; else the default.
 
     Raises:
-        GpuUnfit: SGLang was asked for where there is no GPU for it.
+        GpuUnfit: an engine for GPUs was asked for where there is none for it.
     """
     if settings.origin("engine") != "default":
-        if settings.engine == "sglang":
-            _need_gpus(machine, "ENGINE=sglang")
+        if settings.engine != "external" and not engines.load(settings.engine).cpu:
+            _need_gpus(machine, f"ENGINE={settings.engine}")
         return settings.engine
     if not machine.gpus or not machine.way or settings.gpus_inference.strip() == "none":
         return settings.engine
@@ -71,7 +72,9 @@ def split(settings: Settings, machine: Machine, engine: Engine) -> Split:
     there = tuple(gpu.index for gpu in machine.gpus)
     asked_inference = _ids("GPUS_INFERENCE", settings.gpus_inference, machine)
     asked_train = _ids("GPUS_TRAIN", settings.gpus_train, machine)
-    on_gpu = engine == "sglang" or (engine == "vllm" and bool(there) and bool(machine.way))
+    known = engines.load(engine) if engine != "external" else None
+    # Where it can serve from both, cards are taken if there are any.
+    on_gpu = bool(known and known.gpu) and (not (known and known.cpu) or (bool(there) and bool(machine.way)))
     if asked_inference and not on_gpu:
         raise GpuUnfit(
             f"GPUS_INFERENCE={settings.gpus_inference} is of no use to ENGINE={engine}: it serves from the CPU here.",

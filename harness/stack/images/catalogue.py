@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from harness import engines
 from harness.errors import CatalogueUnreadable
 from harness.places import home
 from harness.stack.images.lock import Lock, lock_path, read_lock, refuse_floating
@@ -67,7 +68,7 @@ class Catalogue:
 
     Attributes:
         images: those that we build, by kind.
-        engines: images of engines on a GPU, by engine and tag.
+        engines: images of engines on a GPU, by engine and tag (harness/engines).
         frameworks: by what ``FRAMEWORK=`` names them, their pairs by engine; the first is the framework's own choice.
         lock: the digests of all that is pulled.
     """
@@ -125,6 +126,8 @@ def load_catalogue(root: Path | None = None) -> Catalogue:
 
 def _catalogue(clone: Path, raw: dict[str, Any], lock: Lock) -> Catalogue:
     base = raw["base"]
+    served = engines.every(clone / "harness" / "engines")
+    from_cpu = {name: engine.cpu.image for name, engine in served.items() if engine.cpu}
     found = Catalogue(
         root=clone,
         base=BaseSpec(
@@ -135,9 +138,9 @@ def _catalogue(clone: Path, raw: dict[str, Any], lock: Lock) -> Catalogue:
         ),
         images={
             kind: ImageSpec(kind, entry["folder"], tuple(entry.get("locks", ())), entry.get("contexts", {}))
-            for kind, entry in raw["images"].items()
+            for kind, entry in (raw["images"] | from_cpu).items()
         },
-        engines={name: entry["image"] for name, entry in raw.get("engines", {}).items()},
+        engines={name: engine.gpu.image for name, engine in served.items() if engine.gpu},
         frameworks={
             name: {engine: Pair(**pair) for engine, pair in entry.items() if engine != "why"}
             for name, entry in raw.get("frameworks", {}).items()

@@ -7,12 +7,13 @@ import json
 import tarfile
 import uuid
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import docker_engine
+from harness import docker_engine, engines
 from harness.settings import load_settings
 from harness.stack.images import BuiltImage, ensure_base_image
 from harness.stack.images.build import Recipe, build
@@ -68,6 +69,7 @@ def test_the_gateway_starts_the_engine_of_the_projects_own_image(
     (tmp_path / "api_key").write_text("k")
     (tmp_path / "api_key").chmod(0o644)
     environment = {
+        "ENGINE_START": json.dumps(asdict(engines.load(engine).start)),
         "MODEL_PATH": "/models",
         "MODEL_NAMES": json.dumps(["q"]),
         "ENGINE_GPU_ARGS": "--first 1",

@@ -48,7 +48,7 @@ class Clone:
         self.folder = folder
         (folder / "docker").mkdir(parents=True)
         raw = yaml.safe_load((CLONE / "docker" / "images.yaml").read_text())
-        raw |= {"base": {**raw["base"], "image": image}, "engines": {}, "frameworks": {}}
+        raw |= {"base": {**raw["base"], "image": image}, "frameworks": {}}
         (folder / "docker" / "images.yaml").write_text(yaml.safe_dump(raw))
 
     def lock(self, **environment: Any) -> Ended:

@@ -190,7 +190,7 @@ train_dataset:
 PLAIN = b"# settings\nMODEL=smollm2-135m\nexport PORT=8090\nWORKERS='2'\nCPU_LIMIT=1.5\nGRACE=3\nDEBUG=nccl\n"
 FACTS = b'{"image": "drydock/dev:1", "ray": "2.50", "python": "3.11.2", "packages": {"ray": "2.50"}, "told": {}, "time": 1.0}'
 LAUNCH = b'{\n  // mine\n  "version": "0.2.0",\n  "configurations": [\n    {"name": "x", "type": "debugpy"},\n    {"name": "Drydock: paused 1"}\n  ]\n}\n'
-GATEWAY = b'ENGINE=llamacpp\nMODEL_PATH=/models/m.gguf\nMODEL_NAMES=["m", "n"]\nCONTEXT=2048\nENGINE_ARGS=--a "b c"\nGATEWAY_PORT=8080\n'
+GATEWAY = b'ENGINE=llamacpp\nENGINE_START={"command": ["{python}", "serve", "{model}"], "environment": {"A": "1"}, "counters": ["a:b"]}\nMODEL_PATH=/models/m.gguf\nMODEL_NAMES=["m", "n"]\nCONTEXT=2048\nENGINE_ARGS=--a "b c"\nGATEWAY_PORT=8080\n'
 PIP = b"global.index-url='https://pip.example.com/simple'\ninstall.trusted-host='a b'\n:env:.timeout='60'\nglobal.find-links='/wheels\\n/more'\n"
 APT = b"deb [arch=amd64] http://deb.example.com/debian bookworm main\n\nTypes: deb\nURIs: https://deb.example.com/debian\nSuites: bookworm\nComponents: main\n"
 

@@ -6,13 +6,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from starlette.types import ASGIApp, Message
 
-from gateway.config import Config
+from gateway.config import Config, Start
 from gateway.upstream import Headers, UpstreamAnswer
+from harness import engines
 
 KEY = "the-key"
 ALIAS = "smollm2-135m"
@@ -62,7 +63,8 @@ def as_json(value: Any, status: int = 200) -> Answer:
 def make_config(engine: str = "llamacpp", **changes: Any) -> Config:
     """Settings of a gateway for one model with two names."""
     values: dict[str, Any] = {"model_path": "/models/m", "model_names": (ALIAS, HUB_ID), "api_key": KEY}
-    return Config(engine=engine, **{**values, **changes})
+    start = Start(**asdict(engines.load(engine).start))
+    return Config(engine=engine, start=start, **{**values, **changes})
 
 
 class FakeProcess:

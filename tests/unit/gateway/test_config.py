@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from gateway.config import ConfigError, load_config
 from gateway.engine_process import EngineProcess
-from gateway.engines import ENGINES
+from gateway.engines import command_of, environment_of
 from tests.unit.gateway.support import make_config
 
 
@@ -18,6 +19,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     key.write_text("secret\n")
     return {
         "ENGINE": "llamacpp",
+        "ENGINE_START": '{"command": ["{python}", "serve", "{model}"], "counters": ["a:b"]}',
         "MODEL_PATH": "/models/m.gguf",
         "MODEL_NAMES": '["smol", "Org/Smol", "smol"]',
         "API_KEY_FILE": str(key),
@@ -46,8 +48,14 @@ def test_engine_args_are_words(environment: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("ENGINE", "ollama"),
         ("ENGINE", ""),
+        ("ENGINE_START", ""),
+        ("ENGINE_START", "[]"),
+        ("ENGINE_START", "{}"),
+        ("ENGINE_START", '{"command": "serve"}'),
+        ("ENGINE_START", '{"command": [1]}'),
+        ("ENGINE_START", '{"command": ["serve"], "environment": {"A": 1}}'),
+        ("ENGINE_START", '{"command": ["serve"], "counters": {}}'),
         ("MODEL_PATH", ""),
         ("MODEL_NAMES", ""),
         ("MODEL_NAMES", "smol"),
@@ -75,10 +83,17 @@ def test_without_a_key_nothing_starts(environment: dict[str, str], tmp_path: Pat
         load_config(environment)
 
 
-@pytest.mark.parametrize("engine", ["llamacpp", "vllm"])
+@pytest.mark.parametrize("word", ["{key}", "{", "{0}", "{model.x}", "{model[a]}"])
+def test_a_placeholder_that_there_is_not(environment: dict[str, str], word: str) -> None:
+    environment["ENGINE_START"] = json.dumps({"command": ["serve", word]})
+    with pytest.raises(ConfigError, match="ENGINE_START"):
+        command_of(load_config(environment))
+
+
+@pytest.mark.parametrize("engine", ["llamacpp", "sglang", "vllm"])
 def test_the_launch_line(engine: str) -> None:
     config = make_config(engine, context=512, image_args=("--from-image",), engine_args=("--from-user", "x"))
-    command = ENGINES[engine].command(config)
+    command = command_of(config)
     assert "/models/m" in command
     assert "smollm2-135m" in command
     assert "512" in command
@@ -89,10 +104,10 @@ def test_the_launch_line(engine: str) -> None:
 
 def test_threads_asked_for_reach_either_engine() -> None:
     llamacpp, vllm = make_config("llamacpp", threads=3), make_config("vllm", threads=3)
-    command = ENGINES["llamacpp"].command(llamacpp)
+    command = command_of(llamacpp)
     assert command[command.index("--threads") + 1] == "3"
-    assert ENGINES["vllm"].environment(vllm)["OMP_NUM_THREADS"] == "3"
-    assert "OMP_NUM_THREADS" not in ENGINES["vllm"].environment(make_config("vllm"))
+    assert environment_of(vllm)["OMP_NUM_THREADS"] == "3"
+    assert "OMP_NUM_THREADS" not in environment_of(make_config("vllm"))
 
 
 def test_a_stopped_process_of_the_engines_session_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
