@@ -151,7 +151,8 @@ def facts(rows: list[list[str]]) -> None:
 
 def emit_json(value: Any) -> None:
     """Write one JSON document to standard output; nothing else may be printed there."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(value, indent=2, ensure_ascii=not utf8, default=str)
     # What JSON itself lets through: terminals obey 8-bit control characters as well, and halves can't be encoded.
     sys.stdout.write(
         "\n".join(HARMFUL.sub(lambda one: f"\\u{ord(one[0]):04x}", row) for row in text.split("\n")) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -11,6 +12,7 @@ from harness.places import home
 def main() -> None:
     """Run the command and leave with its exit code."""
     arguments = sys.argv[1:]
+    _print_in_any_encoding()
     if _everything_is_up(arguments):
         sys.exit(0)
     # Not above: what the verbs need takes longer to import than a warm `up` takes in all.
@@ -22,6 +24,13 @@ def main() -> None:
         # While it was being imported, or once `run` had said all: nobody wants a traceback for that.
         sys.stderr.write("✗ Stopped by Ctrl-C.\n")
         sys.exit(130)
+
+
+def _print_in_any_encoding() -> None:
+    """Where signs are none of the terminal's (LANG=zh_CN.GBK has no ✓), show ? for them rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _everything_is_up(arguments: list[str]) -> bool:
