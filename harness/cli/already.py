@@ -33,16 +33,22 @@ def said_so(clone: Path, environ: Mapping[str, str]) -> bool:
         return False
     for text in record.notes:
         console.note(text)
-    ending((), time.monotonic() - started, record.rows)
+    ending((), (), time.monotonic() - started, record.rows)
     return True
 
 
-def ending(changed: Sequence[str], seconds: float, rows: list[list[str]]) -> None:
-    """Print how an `up` went, where everything is, and the three commands that people type next."""
+def how_it_went(changed: Sequence[str], awaited: Sequence[str], seconds: float) -> str:
+    """One line on what an `up` did."""
     if changed:
-        console.ok(f"up in {seconds:.1f} s ({', '.join(changed)})")
-    else:
-        console.ok(f"everything is up already; nothing was changed ({seconds:.1f} s)")
+        return f"up in {seconds:.1f} s ({', '.join(changed)})"
+    if awaited:
+        return f"up in {seconds:.1f} s (nothing was changed; waited for {', '.join(awaited)})"
+    return f"everything is up already; nothing was changed ({seconds:.1f} s)"
+
+
+def ending(changed: Sequence[str], awaited: Sequence[str], seconds: float, rows: list[list[str]]) -> None:
+    """Print how an `up` went, where everything is, and the three commands that people type next."""
+    console.ok(how_it_went(changed, awaited, seconds))
     console.line()
     console.facts(rows)
     console.line()

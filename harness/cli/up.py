@@ -46,6 +46,7 @@ def command(**flags: Any) -> None:
         console.emit_json(
             {
                 "changed": result.changed,
+                "awaited": result.awaited,
                 "server_silent": silent or None,
                 "seconds": round(result.seconds, 2),
                 **facts,
@@ -53,4 +54,4 @@ def command(**flags: Any) -> None:
             }
         )
         return
-    ending(result.changed, result.seconds, rows(result.plan, result.names))
+    ending(result.changed, result.awaited, result.seconds, rows(result.plan, result.names))

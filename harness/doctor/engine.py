@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.doctor.probing import ask, patience, read
+from harness.doctor.probing import ask, read
 from harness.errors import DockerMissing, DockerUnreachable, DrydockError
+from harness.processes.crowding import patience
 from harness.settings import Settings
 
 # A daemon on this machine answers in milliseconds; one that is stopped never does.

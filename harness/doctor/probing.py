@@ -7,28 +7,12 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from harness.processes.crowding import patience
+
 T = TypeVar("T")
-MOST_PATIENT = 4.0
-
-
-@lru_cache(maxsize=1)
-def patience() -> float:
-    """By what limits are multiplied on this machine now: 1, or more where many wait for its cores."""
-    return patience_of(read("/proc/loadavg"), os.cpu_count() or 1)
-
-
-def patience_of(loadavg: str, cores: int) -> float:
-    """The same from /proc/loadavg: its first field has the last minute, its fourth the threads that want a core now."""
-    fields = loadavg.split()
-    if len(fields) < 4:
-        return 1.0
-    waiting = max(float(fields[0]), float(fields[3].partition("/")[0]))
-    # A machine with two for each core still gives everybody a share in time.
-    return min(MOST_PATIENT, max(1.0, waiting / (2 * cores)))
 
 
 @dataclass(frozen=True)

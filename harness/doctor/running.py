@@ -14,8 +14,8 @@ from pathlib import Path
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.findings import Finding, of_error, warn
-from harness.doctor.probing import patience
 from harness.errors import DrydockError
+from harness.processes.crowding import patience
 
 # From the start of the process to its end. On a busy machine Python itself takes a good part of that to start.
 WHOLE_SECONDS = 5.0

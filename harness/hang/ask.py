@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 
 from harness.hang.ways import Stoppable, Unreachable, Way
+from harness.processes.crowding import patience
 from harness.processes.sampling.model import NodeAnswer, SampleRequest
 
 GRACE_SECONDS = 15.0
@@ -20,13 +21,15 @@ def ask(
     """Sample by all ways at once, every one in a thread of its own; one that doesn't come back is left behind.
 
     Args:
-        grace_seconds: beside what the samples themselves may take: connecting, starting, carrying the answer.
+        grace_seconds: beside what the samples themselves may take: connecting, starting, carrying the answer. More on a
+            busy machine.
 
     Returns:
         The answers in the order of the ways, and the ways without one by name, with the reason.
     """
+    grace_seconds *= patience()
     deadline = time.monotonic() + request.timeout_seconds + grace_seconds
-    patience = grace_seconds + request.gap_seconds * (request.samples - 1) + request.dump_seconds
+    until_named = grace_seconds + request.gap_seconds * (request.samples - 1) + request.dump_seconds
     answers: dict[int, NodeAnswer] = {}
     unreachable: dict[str, str] = {}
     failures: dict[int, BaseException] = {}
@@ -51,7 +54,7 @@ def ask(
         # Within: Ctrl-C may come as soon as the first of them works.
         for thread in threads:
             thread.start()
-        _wait(len(ways), back, answers, deadline, patience)
+        _wait(ways, back, answers, deadline, until_named)
     finally:
         # Too late, or Ctrl-C: who still works is told to end what was started, and has a moment for it.
         late = [(thread, way) for thread, way in zip(threads, ways, strict=True) if thread.is_alive()]
@@ -70,20 +73,29 @@ def ask(
 
 
 def _wait(
-    ways: int, back: queue.SimpleQueue[int], answers: dict[int, NodeAnswer], deadline: float, patience: float
+    ways: Sequence[Way],
+    back: queue.SimpleQueue[int],
+    answers: dict[int, NodeAnswer],
+    deadline: float,
+    seconds: float,
 ) -> None:
     """Wait for the ways, as long as it makes sense.
 
     Once half of them are back and one has found processes, the others get as long again and what one sampling may
-    take: a host that hangs is named soon, also where the whole dump might take minutes.
+    take: a host that hangs is named soon, also where the whole dump might take minutes. What is done in this process
+    comes to its end by itself, however busy the machine is, and is waited for.
     """
     started, until = time.monotonic(), deadline
-    late = set(range(ways))
-    while late and (rest := until - time.monotonic()) > 0:
+    late = set(range(len(ways)))
+    while late:
+        here = any(getattr(ways[number], "ends_itself", False) for number in late)
+        rest = (deadline if here else until) - time.monotonic()
+        if rest <= 0:
+            break
         try:
             late.discard(back.get(timeout=rest))
         except queue.Empty:
             break
         found = any(answer.processes for answer in list(answers.values()))
-        if found and 2 * len(late) <= ways and until == deadline:
-            until = min(deadline, 2 * time.monotonic() - started + patience)
+        if found and 2 * len(late) <= len(ways) and until == deadline:
+            until = min(deadline, 2 * time.monotonic() - started + seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ class Result:
 
     Attributes:
         changed: services that were created, started or healed; empty when nothing had to be done.
+        awaited: services that were there and only had to become ready, as after an `up` that was broken off.
         services: what runs now.
         names: names the server answers to, the first for short.
     """
@@ -64,6 +66,7 @@ class Result:
     services: list[Service]
     names: tuple[str, ...]
     seconds: float
+    awaited: tuple[str, ...] = ()
 
 
 def up(settings: Settings) -> Result:
@@ -127,7 +130,12 @@ def up(settings: Settings) -> Result:
         changed = _apply(client, plan, compose, values, before, stamp, names)
         services = wait_ready(client, plan)
         write_record(plan, served, names)
-    return Result(plan, changed, services, names, time.monotonic() - started)
+    return Result(plan, changed, services, names, time.monotonic() - started, not_ready(before, changed))
+
+
+def not_ready(before: Sequence[Service], changed: Sequence[str]) -> tuple[str, ...]:
+    """Services that were not ok, beside those that were changed for it."""
+    return tuple(service.name for service in before if service.condition != "ok" and service.name not in changed)
 
 
 def _may_be_entered(plan: Plan) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 from harness.doctor.bundle import run_files
 from harness.doctor.bundle.choosing import FILE_BYTES, LeftOut, choose
 from harness.doctor.context import Context
-from harness.doctor.probing import patience
 from harness.errors import DrydockError
+from harness.processes.crowding import patience
 from harness.settings import Settings, environment_names
 
 # File name to its text.

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from harness.doctor.probing import patience_of
 from harness.doctor.topics.machine_limits import (
     Clock,
     Limits,
@@ -19,6 +18,7 @@ from harness.doctor.topics.machine_limits import (
     engine_time,
     may_trace,
 )
+from harness.processes.crowding import patience_of
 
 NOW = datetime.datetime(2026, 11, 30, 12, 0, tzinfo=datetime.timezone.utc)
 GOOD = Limits(

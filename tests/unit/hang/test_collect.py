@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any
 
+from harness.hang.ask import ask
 from harness.hang.collect import assemble, collect
 from harness.hang.decide import diagnose
 from harness.hang.standing import progress
@@ -129,6 +130,26 @@ def test_who_cannot_be_asked_is_named_and_not_waited_for() -> None:
         "silent": "it didn't answer in time",
     }
     assert [entry.id for entry in collected.manifest.processes] == ["rank0"]
+
+
+def test_what_is_done_in_this_process_is_waited_for_however_long_the_others_are_back() -> None:
+    """On a crowded machine it takes a multiple of what a container's few processes take, and always ends by itself."""
+    here = Waits("here", None)
+    here.ends_itself = True  # type: ignore[attr-defined]
+    ways = [Waits("a", answer("a", rank(0, 7))), here]
+    # Nobody is waited for any longer once the other is back, but for the one that ends by itself.
+    request = SampleRequest(samples=1, gap_seconds=0, timeout_seconds=60, dump_seconds=0.01)
+    asked: list[tuple[list[NodeAnswer], dict[str, str]]] = []
+    thread = threading.Thread(target=lambda: asked.append(ask(ways, request, grace_seconds=0.0)))
+    thread.start()
+    thread.join(1.0)
+    assert thread.is_alive()
+    assert not here.stopped.is_set()
+    here.stopped.set()
+    thread.join()
+    [(answers, unreachable)] = asked
+    assert len(answers) == 1
+    assert unreachable == {"here": "stopped"}, "with what it said itself"
 
 
 def test_a_process_that_did_not_move_has_one_file_for_both_samples() -> None:
