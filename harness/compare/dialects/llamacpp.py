@@ -56,3 +56,6 @@ class LlamaCpp(OpenAI):
     def spelt(self, answer: Any) -> str:
         """See ``Dialect``."""
         return text_of(answer, "content")
+
+
+DIALECT, TRIED = LlamaCpp, 30

@@ -69,3 +69,6 @@ class OpenAI(Counting, WithoutImages):
 def around(choice: Mapping[str, Any]) -> dict[str, Any]:
     """What stands beside the log-probs of a choice."""
     return {"text": choice.get("text") or "", "finish": choice.get("finish_reason") or ""}
+
+
+DIALECT, TRIED = OpenAI, 90

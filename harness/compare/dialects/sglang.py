@@ -95,3 +95,6 @@ def _about(answer: Any) -> Mapping[str, Any]:
 def _tops(found: Any, length: int) -> list[int]:
     tops = [entry[0][1] for entry in found or [] if entry]
     return [int(top) for top in tops] if len(tops) == length else []
+
+
+DIALECT, TRIED = SGLang, 20

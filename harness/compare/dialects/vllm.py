@@ -136,3 +136,6 @@ def _token_id(token: Any) -> int:
     if not text.startswith("token_id:"):
         raise NotThere("token ids (return_tokens_as_token_ids)")
     return int(text.removeprefix("token_id:"))
+
+
+DIALECT, TRIED = VLLM, 10
