@@ -1,9 +1,17 @@
-"""``docs/reliability.md``: what long runs of `make chaos` and `make fuzz` have counted, and what they have led to."""
+"""``docs/reliability.md``: what long runs of `make chaos` and `make fuzz` have counted, and what they have led to.
+
+A run of `make chaos` that was taken in portions is put together from their files::
+
+    python -m tests.chaos.page test-artefacts/chaos-7-*.json
+"""
 
 from __future__ import annotations
 
 import json
 import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tests.chaos.faults import FAULTS
@@ -37,11 +45,13 @@ def _chaos(runs: dict[str, Any]) -> list[str]:
     if not steps:
         return ["Not run yet.", ""]
     back = [step["back"] for step in steps if not step["faults"]]
+    most = max(step["load"] for step in steps)
     seeds = ", ".join(map(_steps, runs["runs"]))
     lines = [
         f"{len(steps)} steps ({seeds}), {sum(map(_in_flight, steps))} of them with the fault while the verb was",
         f"at work; {sum(not step['faults'] for step in steps)} ended as they should. The `up` after it took",
-        f"{statistics.median(back):.0f} s in the median and {max(back):.0f} s at most (load of the machine up to 480).",
+        f"{statistics.median(back):.0f} s in the median and {max(back):.0f} s at most (load of the machine up to"
+        f" {most:.0f}).",
         "",
         "| fault | steps | in flight | the verb ended well | it said what is wrong | it was ended | as it should be |",
         "|---|---|---|---|---|---|---|",
@@ -156,5 +166,20 @@ By killing an engine of a test's own in the middle of a verb (`tests/scenarios/c
 """.splitlines()
 
 
+def together(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """One run out of its portions; of a step that was taken twice the later one counts.
+
+    Raises:
+        ValueError: they are not portions of one run without a gap.
+    """
+    portions = [json.loads(file.read_text()) for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)]
+    steps = {step["number"]: step for portion in portions for step in portion["steps"]}
+    first, last = min(steps), max(steps)
+    if len({portion["seed"] for portion in portions}) > 1 or len(steps) < last - first + 1:
+        raise ValueError("these are not portions of one run without a gap")
+    return [{**portions[0], "first": first, "last": last, "steps": [steps[number] for number in sorted(steps)]}]
+
+
 if __name__ == "__main__":
-    keep()
+    portions = [Path(name) for name in sys.argv[1:]]
+    keep(**({"chaos": {"runs": together(portions)}} if portions else {}))

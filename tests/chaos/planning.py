@@ -28,19 +28,21 @@ class Step:
     seed: int
 
 
-def plan(seed: int, faults: Iterable[str], first: int = 1, last: int = 30) -> list[Step]:
+def plan(seed: int, faults: Iterable[str], first: int = 1, last: int = 34) -> list[Step]:
     """Steps of a seed from the first to the last wanted.
 
-    All pairs of verb and fault are dealt out like a shuffled deck of cards, and then anew: a run that is short has
-    different pairs, and one that is long has all of them.
+    Faults are dealt out in rounds, each once in a round and with another verb in the next: so a run of one round has
+    every fault and all verbs alike, and one of four rounds has every pair of both.
     """
-    pairs = [(verb, fault) for verb in VERBS for fault in faults]
+    faults = list(faults)
     steps: list[Step] = []
     deck: list[tuple[str, str]] = []
     for number in range(1, last + 1):
         if not deck:
-            deck = pairs.copy()
-            random.Random(f"{seed} deck {number}").shuffle(deck)
+            rounds, within = divmod((number - 1) // len(faults), len(VERBS))
+            mixed = random.Random(f"{seed} faults {rounds}").sample(faults, len(faults))
+            deck = [(VERBS[(place + within) % len(VERBS)], fault) for place, fault in enumerate(mixed)]
+            random.Random(f"{seed} round {number}").shuffle(deck)
         verb, fault = deck.pop()
         chance = random.Random(f"{seed} step {number}")
         steps.append(
@@ -49,14 +51,14 @@ def plan(seed: int, faults: Iterable[str], first: int = 1, last: int = 30) -> li
                 verb,
                 fault,
                 chance.random() < 0.5,
-                round(chance.uniform(0.03, 0.75), 3),
+                round(chance.uniform(0.03, 0.6), 3),
                 chance.randrange(2**31),
             )
         )
     return steps[first - 1 :]
 
 
-def wanted(text: str, default: int = 30) -> tuple[int, int]:
+def wanted(text: str, default: int = 34) -> tuple[int, int]:
     """First and last step out of ``STEPS=``: ``12`` is the first twelve, ``7-7`` the seventh alone.
 
     Raises:

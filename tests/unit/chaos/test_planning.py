@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,15 @@ def test_every_pair_comes_once_before_any_comes_twice() -> None:
     assert len({(step.verb, step.fault) for step in plan(3, FAULTS, 1, count)}) == count
 
 
-@pytest.mark.parametrize(("text", "steps"), [("", (1, 30)), ("12", (1, 12)), ("7-7", (7, 7)), ("3-9", (3, 9))])
+def test_a_round_has_every_fault_and_all_verbs_alike() -> None:
+    for first in (1, len(FAULTS) + 1):
+        dealt = plan(3, FAULTS, first, first + len(FAULTS) - 1)
+        assert sorted(step.fault for step in dealt) == sorted(FAULTS)
+        counts = [sum(step.verb == verb for step in dealt) for verb in VERBS]
+        assert max(counts) - min(counts) <= 1
+
+
+@pytest.mark.parametrize(("text", "steps"), [("", (1, 34)), ("12", (1, 12)), ("7-7", (7, 7)), ("3-9", (3, 9))])
 def test_steps_are_a_number_or_a_range(text: str, steps: tuple[int, int]) -> None:
     assert wanted(text) == steps
 
@@ -39,6 +48,25 @@ def test_other_steps_are_refused(text: str) -> None:
 
 def test_the_page_is_what_the_figures_say() -> None:
     assert page.PAGE.read_text() == page.text(json.loads(page.FIGURES.read_text()))
+
+
+def test_a_run_is_put_together_of_its_portions(tmp_path: Path) -> None:
+    def portion(name: str, *numbers: int, seed: int = 5, faults: tuple[str, ...] = ()) -> Path:
+        steps = [{"number": number, "faults": list(faults)} for number in numbers]
+        (tmp_path / name).write_text(
+            json.dumps({"seed": seed, "first": numbers[0], "last": numbers[-1], "steps": steps})
+        )
+        return tmp_path / name
+
+    files = [portion("a", 1, 2), portion("b", 3, 4, faults=("x",)), portion("c", 4)]
+    for at, file in enumerate(files):
+        os.utime(file, (at, at))
+    [run] = page.together(files)
+    assert (run["first"], run["last"]) == (1, 4)
+    assert [step["faults"] for step in run["steps"]] == [[], [], ["x"], []]
+    for wrong in (portion("d", 6), portion("d", 5, seed=6)):
+        with pytest.raises(ValueError, match="portions"):
+            page.together([*files, wrong])
 
 
 @pytest.mark.parametrize(
