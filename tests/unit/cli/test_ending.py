@@ -14,7 +14,7 @@ def test_the_next_commands_name_a_project_that_was_typed(
 ) -> None:
     monkeypatch.setenv("PROJECT", "mine")  # exported, it counts for the next command by itself
     monkeypatch.setenv("DRYDOCK_MAKE_VARS", typed)
-    ending((), 1.0, [])
+    ending((), (), 1.0, [])
     lines = [line for line in capsys.readouterr().out.splitlines() if "→" in line]
     assert len(lines) == len(NEXT)
     assert all(("PROJECT=mine" in line.partition("#")[0]) is there for line in lines)

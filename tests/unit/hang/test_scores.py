@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.hang import decide
+from harness.hang import causes, decide
 from tests.support.hang_cases import Score, cases, scores, table
 
 
@@ -52,7 +52,7 @@ def test_the_order_of_the_rules_decides_nothing(monkeypatch: pytest.MonkeyPatch)
     """They are found by their files' names, and one more file may come anywhere."""
     names = ("recorded", "public", "own", "later")
     before = [score.verdict.as_dict() for name in names for score in scores(name)]
-    monkeypatch.setattr(decide, "RULES", tuple(reversed(decide.RULES)))
+    monkeypatch.setattr(decide, "RULES", tuple(reversed(causes.RULES)))
     assert [score.verdict.as_dict() for name in names for score in scores(name)] == before
 
 
