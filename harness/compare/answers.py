@@ -134,7 +134,7 @@ async def _some(
         return
     sampling = {"temperature": job.sampling.temperature, "top_p": job.sampling.top_p, "top_k": job.sampling.top_k,
                 "seed": job.sampling.seed}  # fmt: skip
-    made = {answer["id"]: answer["output"] async for answer in reference.generate(asked, sampling)}
+    made = {answer["id"]: answer["output"] async for answer in reference.generate(asked, sampling, job.dtypes[0])}
     for number, output in made.items():
         sample = store.sample(number)
         whole, texts = await reference.texts([sample.prompt, sample.output, output])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -131,6 +131,27 @@ class Sampler:
         self._vocabulary, self._pieces_to_ids, self._rendered = vocabulary, pieces_to_ids, rendered
         self._prefill, self._salt = prefill and facts.dialect.prefills, salt
         self.scored: asyncio.Queue[int | None] = asyncio.Queue()
+        # Sampled and being read: the reference has time for them meanwhile, but nothing about them is kept before they
+        # are. At most as many as there are requests at once.
+        self._unread: dict[int, Sample] = {}
+        self._early: dict[int, list[tuple[str, dict[str, Any]]]] = {}
+        # Sampled, and refused when they were to be read.
+        self._lost: set[int] = set()
+
+    def row(self, number: int) -> dict[str, Any] | None:
+        """A sample as the reference takes it; None for one that was given up."""
+        if number in self._unread:
+            return self._unread[number].to_score()
+        if number in self._lost:
+            return None
+        return self._store.sample(number).to_score() if number in self._store.samples else None
+
+    def keep(self, of: str, row: dict[str, Any]) -> None:
+        """Keep what somebody says about a sample, as soon as the sample itself is kept."""
+        if row["id"] in self._unread:
+            self._early.setdefault(row["id"], []).append((of, row))
+        elif row["id"] in self._store.samples and row["id"] not in self._lost:
+            self._store.scores(of).add(row)
 
     async def one(self, prompt: Prompt) -> None:
         """Sample, read, keep."""
@@ -146,11 +167,22 @@ class Sampler:
         self._store.samples.add(sample.as_dict())
         self._progress.sampled += 1
         self._progress.tokens += len(sample.output)
-        if sample.problem:
+        early = self._early.pop(sample.id, [])
+        handed = self._unread.pop(sample.id, None) is not None
+        if handed and sample.problem:
+            self._lost.add(sample.id)
+        elif handed:
+            for of, row in early:
+                self._store.scores(of).add(row)
+        elif sample.problem:
             self._progress.scored += 1
         else:
             self.scored.put_nowait(sample.id)
         self._tell(self._progress)
+
+    def give_up(self) -> None:
+        """Let go of what is still being read."""
+        self._unread.clear()
 
     async def _fill(self, sample: Sample, prompt: Prompt) -> None:
         recorded = prompt.conversation
@@ -176,7 +208,9 @@ class Sampler:
                 decoded = await self._engine.decode(self._facts.dialect, prompt.ids, sampling, salt)
             await self._take(sample, decoded)
         # Images can only be sent in a chat, whose last answer would be text and not tokens.
-        if self._prefill and not recorded.images and not problem_of(sample, self._vocabulary):
+        if self._prefill and not recorded.images and not sample.problem and not problem_of(sample, self._vocabulary):
+            self._unread[sample.id] = sample
+            self.scored.put_nowait(sample.id)
             await self._engine.prefill(self._facts.dialect, sample)
 
     def _room(self, prompt: int) -> int:
@@ -194,43 +228,64 @@ class Sampler:
                 sample.output = ids
 
 
+async def load(
+    job: Job, reference: Reference, dtype: str, *, beside: bool = False, after: asyncio.Event | None = None
+) -> dict[str, Any]:
+    """Have the reference load the weights in a dtype; what is loaded already isn't loaded again.
+
+    Args:
+        beside: keep what is loaded, if there is plenty of memory for both; nothing is returned where there isn't.
+        after: something else that the same process is needed for first.
+    """
+    if after is not None:
+        await after.wait()
+    return await reference.load(
+        path=job.reference, dtype=dtype, device=job.device, batch_tokens=job.batch_tokens, bytes=job.weights,
+        free=_free(), beside=beside,
+    )  # fmt: skip
+
+
+def _free() -> float:
+    """Bytes of memory that a process may take here."""
+    import psutil
+
+    return float(psutil.virtual_memory().available)
+
+
 async def score_as_they_come(
-    reference: Reference, sampler: Sampler, store: Store, of: str, progress: Progress, tell: Tell, most_tokens: int
-) -> None:
-    """Have the reference score whatever has been sampled, until None comes."""
+    reference: Reference, sampler: Sampler, store: Store, dtypes: Sequence[str], progress: Progress, tell: Tell,
+    most_tokens: int,
+) -> None:  # fmt: skip
+    """Have the reference score whatever has been sampled, in each of these dtypes, until None comes."""
     queue, ended = sampler.scored, False
     while not ended:
-        numbers: list[int] = []
+        rows: list[dict[str, Any]] = []
         tokens = 0
         while tokens < most_tokens * _HANDED:
-            if numbers and queue.empty():
+            if rows and queue.empty():
                 break
             number = await queue.get()
             if number is None:
                 ended = True
                 break
-            if number not in store.scores(of):
-                sample = store.sample(number)
-                tokens += len(sample.prompt) + len(sample.output)
-                numbers.append(number)
-        await score(reference, store, of, numbers, progress, tell)
+            if (row := sampler.row(number)) is None:
+                progress.scored += 1
+            else:
+                tokens += len(row["prompt"]) + len(row["output"])
+                rows.append(row)
+        for dtype in dtypes:
+            left = [row for row in rows if row["id"] not in store.scores(dtype)]
+            started = time.monotonic()
+            if not left:
+                continue
+            async for answer in reference.score(left, dtype=dtype):
+                sampler.keep(dtype, row_of(answer))
+                if dtype == dtypes[0]:
+                    progress.scored += 1
+                    tell(progress)
+            progress.seconds[dtype] = progress.seconds.get(dtype, 0.0) + time.monotonic() - started
 
 
-async def score(
-    reference: Reference, store: Store, of: str, numbers: list[int], progress: Progress | None, tell: Tell | None
-) -> None:
-    """Have the reference score some samples."""
-    if not numbers:
-        return
-    started = time.monotonic()
-    rows = []
-    for number in numbers:
-        sample = store.sample(number)
-        rows.append(sample.to_score())
-    async for answer in reference.score(rows):
-        store.scores(of).add({"id": answer["id"], "logprobs": answer["logprobs"][0], "top": answer["top"]})
-        if progress is not None and tell is not None:
-            progress.scored += 1
-            tell(progress)
-    if progress is not None:
-        progress.seconds[of] = progress.seconds.get(of, 0.0) + time.monotonic() - started
+def row_of(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What the reference answered about a sample, as it is kept."""
+    return {"id": answer["id"], "logprobs": answer["logprobs"][0], "top": answer["top"]}

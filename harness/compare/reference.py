@@ -80,7 +80,7 @@ class Reference:
         return self._process.pid
 
     async def load(self, **asked: Any) -> dict[str, Any]:
-        """Load tokenizer and weights; returns what they are.
+        """Load tokenizer and weights; returns what they are, or nothing where ``beside`` is asked and there is no room.
 
         Raises:
             ReferenceTooBig: they don't fit into memory.
@@ -90,13 +90,16 @@ class Reference:
         facts: dict[str, Any] = (await self._one("load", **asked))["facts"]
         return facts
 
-    async def open(self, path: str) -> dict[str, Any]:
-        """Load the tokenizer alone; returns what it is.
+    async def open(self, path: str, *, alone: bool = False) -> dict[str, Any]:
+        """Load the tokenizer; returns what it is.
+
+        Args:
+            alone: this process will load nothing else, so it does without torch.
 
         Raises:
             ReferenceUnusable, LibraryMissing: it can't be read.
         """
-        facts: dict[str, Any] = (await self._one("open", path=path))["facts"]
+        facts: dict[str, Any] = (await self._one("open", path=path, alone=alone))["facts"]
         return facts
 
     async def render(self, conversations: Sequence[dict[str, Any]]) -> list[list[int]]:
@@ -120,11 +123,11 @@ class Reference:
         return found["whole"], found["texts"]
 
     async def generate(
-        self, samples: Sequence[dict[str, Any]], sampling: dict[str, Any]
+        self, samples: Sequence[dict[str, Any]], sampling: dict[str, Any], dtype: str
     ) -> AsyncIterator[dict[str, Any]]:
         """Outputs of the model itself, as they are done; see ``driver.generating.generate``."""
         async with self._turn:
-            async for answer in self._ask("generate", samples=list(samples), sampling=sampling):
+            async for answer in self._ask("generate", samples=list(samples), sampling=sampling, dtype=dtype):
                 if "done" in answer:
                     return
                 yield answer
@@ -134,10 +137,18 @@ class Reference:
         samples: Sequence[dict[str, Any]],
         views: Sequence[dict[str, Any]] | None = None,
         change: dict[str, Any] | None = None,
+        *,
+        dtype: str,
     ) -> AsyncIterator[dict[str, Any]]:
-        """Log-probs of each sample's output, as they are done; see ``driver.scoring.score``."""
+        """Log-probs of each sample's output, as they are done; see ``driver.scoring.score``.
+
+        Args:
+            dtype: of the weights; they have to be loaded.
+        """
         async with self._turn:
-            async for answer in self._ask("score", samples=list(samples), views=list(views or [{}]), change=change):
+            async for answer in self._ask(
+                "score", samples=list(samples), views=list(views or [{}]), change=change, dtype=dtype
+            ):
                 if "done" in answer:
                     self.over_model = max(self.over_model, answer.get("over_model") or 0)
                     return

@@ -3,51 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from harness.compare import limits, reasons
 from harness.compare.answers import both_sides
 from harness.compare.checkpoint import Store
-from harness.compare.dialects import NotThere, counted
-from harness.compare.engine import Engine, Facts, Refused
-from harness.compare.evidence import Evidence, Trial, Tried
-from harness.compare.figures import Figures, Tally, mean_abs
+from harness.compare.engine import Engine, Facts
+from harness.compare.figures import mean_abs
 from harness.compare.fingerprint import differing
-from harness.compare.gather import (
-    Progress,
-    Prompt,
-    Sampler,
-    Tell,
-    as_asked,
-    prompts,
-    score,
-    score_as_they_come,
-    wanted,
-)
+from harness.compare.gather import Progress, Prompt, Sampler, Tell, load, prompts, row_of, score_as_they_come, wanted
 from harness.compare.job import Job, Outcome
-from harness.compare.model import Conversation, Sample
-from harness.compare.profile import Profiler
 from harness.compare.reference import Reference
-from harness.compare.tokens import TokenDifference, TokenReport, picked, vocabularies
-from harness.compare.tokens import compare as compare_tokens
-from harness.errors import ReferenceUnusable, ServerUnreachable
+from harness.compare.token_check import TokenCheck
+from harness.compare.weighing import Weighing
+from harness.errors import LibraryMissing, ReferenceUnusable, ServerUnreachable
 
 # Samples by which another model is found out before the rest is sampled.
 _FIRST = 4
 # Mean |d| that no dtype and no kernel makes.
 _ANOTHER_MODEL = 1.5
-# Conversations whose rendering is asked of the server, too.
-_RENDERED = 16
-# Samples, and tokens of each, on which explanations are tried.
-_TRIED, _TRIED_TOKENS = 8, 256
 # Prompts that are rendered before the reference is busy, at least.
 _AHEAD = 64
-# Share of tokens that may lie just outside of a nucleus.
-_AT_THE_EDGE = 0.03
 
 
 async def compare(job: Job, store: Store, tell: Tell) -> Outcome:
@@ -61,44 +40,66 @@ async def compare(job: Job, store: Store, tell: Tell) -> Outcome:
     progress = Progress(job.count, sampled=continued)
     async with (
         Engine(job.endpoint, in_flight=job.in_flight, timeout=job.timeout) as engine,
+        Reference(job.python) as words,
         Reference(job.python) as reference,
     ):
         # The tokenizer is all that sampling needs, so the server has work while torch and the weights are loaded.
-        opening = asyncio.ensure_future(reference.open(path=job.reference))
+        slow, ahead = _needs_torch(job), asyncio.Event()
+        opening = asyncio.ensure_future(_tokenizer(job, reference if slow else words, reference))
+        loading = asyncio.ensure_future(load(job, reference, job.dtypes[0], after=ahead if slow else None))
         try:
             server = await engine.look(job.model)
-        except BaseException:
-            opening.cancel()
-            raise
-        facts = await opening
-        comparison = _Comparison(job, store, tell, engine, reference, server, facts, progress)
-        try:
-            return await comparison.run(continued)
-        except ServerUnreachable as error:
-            raise ServerUnreachable(
-                error.what,
-                consequence=f"{len(store.samples)} of {job.count} samples are kept; the same command goes on there.",
-                mend="make status   # is it up?",
-            ) from None
+            tokenizer, facts = await opening
+            comparison = _Comparison(job, store, tell, engine, tokenizer, reference, server, facts, progress, loading)
+            try:
+                return await comparison.run(continued, ahead)
+            except ServerUnreachable as error:
+                raise ServerUnreachable(
+                    error.what,
+                    consequence=f"{len(store.samples)} of {job.count} samples are kept; "
+                    "the same command goes on there.",
+                    mend="make status   # is it up?",
+                ) from None
+        finally:
+            for one in (opening, loading):
+                one.cancel()
+            await asyncio.gather(opening, loading, return_exceptions=True)
+
+
+def _needs_torch(job: Job) -> bool:
+    """Whether tokens can't be made without it: of a GGUF file's tokenizer, and of images."""
+    return job.reference.endswith(".gguf") or bool(next(wanted(job)).images)
+
+
+async def _tokenizer(job: Job, words: Reference, reference: Reference) -> tuple[Reference, dict[str, Any]]:
+    """The process that has the tokenizer, and what it is; without torch it is there in a third of the time."""
+    if words is not reference:
+        with contextlib.suppress(ReferenceUnusable, LibraryMissing):  # the other can do it, or says it better
+            return words, await words.open(path=job.reference, alone=True)
+    return reference, await reference.open(path=job.reference)
 
 
 class _Comparison:
     """One comparison with everything that it needs."""
 
     def __init__(
-        self, job: Job, store: Store, tell: Tell, engine: Engine, reference: Reference, server: Facts,
-        facts: dict[str, Any], progress: Progress,
+        self, job: Job, store: Store, tell: Tell, engine: Engine, words: Reference, reference: Reference,
+        server: Facts, facts: dict[str, Any], progress: Progress, loading: asyncio.Future[dict[str, Any]],
     ) -> None:  # fmt: skip
         self.job, self.store, self.tell = job, store, tell
-        self.engine, self.reference, self.server, self.facts = engine, reference, server, facts
-        self.progress = progress
-        self.tokens = TokenReport()
+        self.engine, self.words, self.reference, self.server = engine, words, reference, server
+        self.facts, self.progress, self.loading = facts, progress, loading
         self.notes: list[str] = []
         self.early = False
         self.files: list[str] = []
+        self.check = TokenCheck(job, engine, server, words, reference, facts, self.notes)
 
-    async def run(self, continued: int) -> Outcome:
-        """All of it."""
+    async def run(self, continued: int, rendered: asyncio.Event) -> Outcome:
+        """All of it.
+
+        Args:
+            rendered: is set as soon as there are prompts to sample.
+        """
         job, first = self.job, self.job.dtypes[0]
         if not self.server.dialect.prefills:
             self.notes.append(
@@ -111,25 +112,26 @@ class _Comparison:
             self.notes.append(
                 f"the server was started from {self.server.root}, which isn't the reference's: {', '.join(self.files)}"
             )
-        if await self._other_vocabulary():
+        if await self.check.other_vocabulary():
             self.notes.append("nothing was sampled: token ids mean something else on both sides")
-            return await self._outcome(continued)
-        checked = await self._checked()
-        todo = prompts(job, self.store, self._render)
-        # Rendered before the reference begins to load, which answers nothing meanwhile.
+            return await self._weighing().outcome(continued)
+        checked = await self.check.rendered()
+        todo = prompts(job, self.store, self.check.render)
+        # Before the reference is busy, should it be the one that has the tokenizer.
         ahead = [prompt async for prompt in _first(todo, max(_AHEAD, 2 * job.in_flight))]
+        rendered.set()
         sampler = Sampler(
             job, self.engine, self.server, self.store, self.progress, tell=self.tell,
-            vocabulary=self.facts.get("embeddings") or 0, pieces_to_ids=self._ids_of, rendered=self._hold,
+            vocabulary=self.facts.get("embeddings") or 0, pieces_to_ids=self.check.ids_of, rendered=self.check.hold,
         )  # fmt: skip
         for number in self.store.samples.ids():
             if not self.store.sample(number).problem:
                 sampler.scored.put_nowait(number)
             else:
                 self.progress.scored += 1
-        scoring = asyncio.ensure_future(self._score(sampler, first))
+        scoring = asyncio.ensure_future(self._score(sampler))
         sampling = asyncio.ensure_future(self._sample(sampler, chain(ahead, todo)))
-        checking = asyncio.ensure_future(self._check_tokens(checked))
+        checking = asyncio.ensure_future(self.check.check(checked))
         watching = asyncio.ensure_future(self._is_another_model(first))
         try:
             # The first error ends all; so does another model.
@@ -142,6 +144,7 @@ class _Comparison:
                     sampling.cancel()
                     waited.discard(sampling)
                     await asyncio.gather(sampling, return_exceptions=True)
+                    sampler.give_up()
                     sampler.scored.put_nowait(None)
         finally:
             for one in (scoring, sampling, checking, watching):
@@ -151,25 +154,9 @@ class _Comparison:
         if job.reward is not None and not self.early:
             accuracy = await both_sides(job, self.store, self.reference, self.server.context, self.progress, self.tell)
         await self._second_dtype()
-        outcome = await self._outcome(continued)
+        outcome = await self._weighing().outcome(continued)
         outcome.accuracy = accuracy
         return outcome
-
-    async def _other_vocabulary(self) -> bool:
-        """Whether token ids all over the vocabulary are other texts at the server, as far as it says."""
-        ids = picked(self.facts["vocabulary"], self.facts["special"])
-        dialect = self.server.dialect
-        requests = [request for token in ids if (request := dialect.spell([token])) is not None]
-        if len(requests) < len(ids):
-            return False
-        try:
-            asked = [self.engine.ask(request) for request in requests]
-            theirs = [dialect.spelt(answer) for answer in await asyncio.gather(*asked)]
-        except (Refused, NotThere):
-            return False
-        (ours,), _ = await self.reference.pieces([ids])
-        self.tokens.vocabulary = vocabularies(dict(zip(ids, theirs, strict=True)), dict(zip(ids, ours, strict=True)))
-        return bool(self.tokens.vocabulary)
 
     async def _sample(self, sampler: Sampler, todo: AsyncIterator[Prompt]) -> None:
         started = time.monotonic()
@@ -177,63 +164,17 @@ class _Comparison:
         self.progress.seconds["sampling"] = time.monotonic() - started
         sampler.scored.put_nowait(None)
 
-    async def _score(self, sampler: Sampler, first: str) -> None:
-        self.facts |= await self._load(first)
+    async def _score(self, sampler: Sampler) -> None:
+        self.facts |= await self.loading
         self.progress.seconds["loaded"] = time.monotonic() - self.progress.begun
+        dtypes = list(self.job.dtypes[:1])
+        # Where there is room for both, what waits for the server has time for the second, too.
+        for dtype in self.job.dtypes[1:]:
+            if await load(self.job, self.reference, dtype, beside=True):
+                dtypes.append(dtype)
         await score_as_they_come(
-            self.reference, sampler, self.store, first, self.progress, self.tell, self.job.batch_tokens
+            self.reference, sampler, self.store, dtypes, self.progress, self.tell, self.job.batch_tokens
         )
-
-    async def _render(self, asked: Sequence[Conversation]) -> list[list[int]]:
-        return await self.reference.render([as_asked(one) for one in asked])
-
-    async def _checked(self) -> list[tuple[Conversation, list[int]]]:
-        """The first conversations as the reference renders them."""
-        found: dict[int, Conversation] = {}
-        for conversation in wanted(self.job):
-            if conversation.line in found or len(found) >= _RENDERED:
-                break
-            found[conversation.line] = conversation
-        asked = [one for one in found.values() if one.messages]
-        return list(zip(asked, await self._render(asked), strict=True)) if asked else []
-
-    async def _check_tokens(self, checked: Sequence[tuple[Conversation, list[int]]]) -> None:
-        """Both sides' tokens of the first conversations."""
-        for conversation, ours in checked:
-            await self._check_one(conversation, ours)
-
-    async def _check_one(self, conversation: Conversation, ours: list[int]) -> None:
-        request = self.server.dialect.render(conversation.messages, conversation.tools)
-        # What a conversation with images becomes, the server says when it answers it.
-        if request is None or conversation.images:
-            return
-        try:
-            theirs = await self.engine.rendered(self.server.dialect, request)
-        except Refused as error:
-            note = f"the server renders no conversation like line {conversation.line}: {error}"
-            if len(self.notes) < 8:
-                self.notes.append(note[:300])
-            return
-        except NotThere as error:
-            count = counted(error)
-            if count is not None:
-                self.tokens.counted += 1
-                if count != len(ours):
-                    self.tokens.differences.append(
-                        TokenDifference(conversation.line, "count", server_count=count, reference_count=len(ours))
-                    )
-            return
-        await self._hold(conversation.line, theirs, ours)
-
-    async def _hold(self, line: int, theirs: list[int], ours: list[int]) -> None:
-        """Both sides' tokens of a conversation against each other."""
-        self.tokens.rendered += 1
-        if theirs != ours and len(self.tokens.differences) < _RENDERED:
-            (one, other), _ = await self.reference.pieces([theirs, ours])
-            self.tokens.differences.append(
-                compare_tokens(line, theirs, ours, bos=self.facts["bos"],
-                               server_pieces=one, reference_pieces=other)
-            )  # fmt: skip
 
     async def _is_another_model(self, first: str) -> bool:
         """Whether the first samples already show that there is nothing to compare."""
@@ -263,157 +204,17 @@ class _Comparison:
         ]
         if not missing:
             return
-        await self._load(second)
+        await load(self.job, self.reference, second)
         for start in range(0, len(missing), 64):
-            await score(self.reference, self.store, second, missing[start : start + 64], None, None)
+            rows = [self.store.sample(number).to_score() for number in missing[start : start + 64]]
+            async for answer in self.reference.score(rows, dtype=second):
+                self.store.scores(second).add(row_of(answer))
 
-    async def _load(self, dtype: str) -> dict[str, Any]:
-        job = self.job
-        return await self.reference.load(
-            path=job.reference, dtype=dtype, device=job.device, batch_tokens=job.batch_tokens, bytes=job.weights,
-            free=_free(),
+    def _weighing(self) -> Weighing:
+        return Weighing(
+            self.job, self.store, self.reference, self.words, self.server, self.facts, self.progress,
+            self.check.tokens, self.notes, self.early, self.files,
         )  # fmt: skip
-
-    async def _ids_of(self, decoded: Any) -> list[int] | None:
-        """Token ids of an output whose tokens the server names by texts; None where they can't be told apart."""
-        (ids,) = await self.reference.encode(["".join(decoded.pieces)])
-        (pieces,), _ = await self.reference.pieces([ids])
-        return ids if pieces == decoded.pieces else None
-
-    async def _outcome(self, continued: int) -> Outcome:
-        evidence, figures, problems, samples = self._measure()
-        verdict = reasons.decide(evidence)
-        if evidence.judged.tokens and (limits.broken(evidence.held) or reasons.suspicious(evidence)):
-            evidence.tried = await self._try(evidence)
-            verdict = reasons.decide(evidence)
-        outcome = Outcome(
-            verdict=verdict, evidence=evidence,
-            parts=(f"{self.server.dialect.name} at {self.job.endpoint.base_url}",
-                   f"transformers {self.facts.get('transformers', '')}, {self.job.dtypes[0]}"),
-            server=self.server.as_dict(),
-            reference={**self.facts, "path": self.job.reference, "over_model": self.reference.over_model},
-            figures={name: found.as_dict() for name, found in figures.items()},
-            profile=evidence.profile, samples=samples, problems=problems, notes=self.notes,
-            speed=dict(self.progress.seconds), continued=continued,
-        )  # fmt: skip
-        await self._texts(outcome)
-        return outcome
-
-    def _measure(self) -> tuple[Evidence, dict[str, Figures], dict[str, int], int]:
-        """One pass over the store for all figures."""
-        first, second = (*self.job.dtypes, "")[:2]
-        names = ("decode-reference", "prefill-reference", "decode-prefill", "rounding", "decode-other")
-        tallies = {name: Tally() for name in names}
-        profiler, problems, many = Profiler(), Counter[str](), 0
-        for sample in self.store.all_samples():
-            if sample.problem:
-                problems[sample.problem] += 1
-                continue
-            theirs = self.store.score(first, sample.id)
-            if theirs is None:
-                continue
-            many += 1
-            tallies["decode-reference"].add(sample.decode, theirs.logprobs, sample.top, theirs.top)
-            profiler.add(sample.id, sample.prompt, sample.output, sample.decode, theirs.logprobs)
-            if sample.prefill:
-                tallies["prefill-reference"].add(sample.prefill, theirs.logprobs, sample.top, theirs.top)
-                tallies["decode-prefill"].add(sample.decode, sample.prefill)
-            other = self.store.score(second, sample.id) if second else None
-            if other is not None:
-                tallies["rounding"].add(theirs.logprobs, other.logprobs, theirs.top, other.top)
-                tallies["decode-other"].add(sample.decode, other.logprobs, sample.top, other.top)
-        figures = {name: found for name, tally in tallies.items() if (found := tally.figures()).samples}
-        judged = figures.get("decode-reference", Figures())
-        evidence = Evidence(
-            judged=judged, profile=profiler.profile(), held=limits.hold(judged, self.job.limits), tokens=self.tokens,
-            sampling=self.job.sampling, reading=figures.get("prefill-reference"), inside=figures.get("decode-prefill"),
-            rounding=figures.get("rounding"), other=figures.get("decode-other"), dtypes=self.job.dtypes,
-            early=self.early, files=self.files, rope=self.facts.get("rope") or {},
-        )  # fmt: skip
-        return evidence, figures, dict(problems), many
-
-    async def _try(self, evidence: Evidence) -> list[Tried]:
-        """Everything that could explain the difference, on the reference's side, on a few samples."""
-        samples = self._probes(evidence)
-        before = mean_abs([(sample.decode, logprobs) for sample, logprobs in samples])
-        trials = reasons.trials(evidence, bos=self.facts["bos"])
-        views = [trial for trial in trials if trial.view]
-        found = [
-            Tried(trial, before, after)
-            for trial, after in zip(views, await self._after(samples, [one.view for one in views]), strict=True)
-        ]
-        for trial in trials:
-            if trial.view:
-                continue
-            try:
-                (after,) = await self._after(samples, [{}], trial)
-            except ReferenceUnusable as error:
-                self.notes.append(f"{trial.what} couldn't be tried: {error.what}"[:300])
-                continue
-            found.append(Tried(trial, before, after))
-        return found
-
-    def _probes(self, evidence: Evidence) -> list[tuple[Sample, list[float]]]:
-        """The worst samples and some of all, cut to a length."""
-        first = self.job.dtypes[-1] if len(self.job.dtypes) > 1 else self.job.dtypes[0]
-        numbers = [number for number, _, _ in evidence.profile.samples]
-        step = max(1, len(numbers) // _TRIED)
-        picked = dict.fromkeys([*evidence.profile.worst[: _TRIED // 2], *numbers[::step]])
-        found = []
-        for number in list(picked)[:_TRIED]:
-            sample, theirs = self.store.sample(number), self.store.score(first, number)
-            if theirs is not None:
-                sample.output, sample.decode = sample.output[:_TRIED_TOKENS], sample.decode[:_TRIED_TOKENS]
-                found.append((sample, theirs.logprobs[:_TRIED_TOKENS]))
-        return found
-
-    async def _after(
-        self,
-        samples: Sequence[tuple[Sample, list[float]]],
-        views: Sequence[dict[str, float]],
-        trial: Trial | None = None,
-    ) -> list[float]:
-        """Mean |d| of the engine's log-probs and the reference's, seen in some ways."""
-        by_number = {sample.id: sample for sample, _ in samples}
-        rows = []
-        for sample in by_number.values():
-            prompt = list(sample.prompt)
-            if trial is not None and trial.bos > 0:
-                prompt = [self.facts["bos"], *prompt]
-            if trial is not None and trial.bos < 0 and len(prompt) > 1 and prompt[0] == self.facts["bos"]:
-                prompt = prompt[1:]
-            rows.append(sample.to_score(prompt))
-        pairs: list[list[tuple[list[float], list[float]]]] = [[] for _ in views]
-        async for answer in self.reference.score(rows, views, trial.change if trial else None):
-            for kept, logprobs in zip(pairs, answer["logprobs"], strict=True):
-                kept.append((by_number[answer["id"]].decode, logprobs))
-        return [_mean_or_inf(kept) for kept in pairs]
-
-    async def _texts(self, outcome: Outcome) -> None:
-        """The worst samples as people read them, and how many outputs are cut into other tokens anew."""
-        worst = [self.store.sample(number) for number in outcome.profile.worst]
-        if worst:
-            pieces, _ = await self.reference.pieces([sample.output for sample in worst])
-            _, texts = await self.reference.pieces([sample.prompt for sample in worst])
-            for sample, own, text in zip(worst, pieces, texts, strict=True):
-                outcome.pieces[sample.id], outcome.prompts[sample.id] = own, text
-        numbers = [number for number, _, _ in outcome.profile.samples][:256]
-        ids = [self.store.sample(number).output for number in numbers]
-        if ids:
-            _, texts = await self.reference.pieces(ids)
-            again = await self.reference.encode(texts)
-            self.tokens.outputs = len(ids)
-            self.tokens.retokenised = sum(one != other for one, other in zip(ids, again, strict=True))
-
-
-def _mean_or_inf(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
-    """Mean |d|; infinite where much of what was sampled would not have been possible.
-
-    At the edge of a nucleus rounding decides who belongs to it, so a few tokens may be outside.
-    """
-    both = [(a, b) for ours, theirs in pairs for a, b in zip(ours, theirs, strict=False) if math.isfinite(a)]
-    cut = sum(b == -math.inf for _, b in both)
-    return math.inf if not both or cut > _AT_THE_EDGE * len(both) else mean_abs(pairs)
 
 
 async def chain(ahead: Sequence[Prompt], items: AsyncIterator[Prompt]) -> AsyncIterator[Prompt]:
@@ -430,10 +231,3 @@ async def _first(items: AsyncIterator[Prompt], count: int) -> AsyncIterator[Prom
             yield await anext(items)
         except StopAsyncIteration:
             return
-
-
-def _free() -> float:
-    """Bytes of memory that a process may take here."""
-    import psutil
-
-    return float(psutil.virtual_memory().available)

@@ -359,7 +359,7 @@ class _Reference:
         if self._options.get("dies"):
             os.kill(os.getpid(), 9)
         for sample in asked["samples"]:
-            yield {"id": sample["id"], **_score(sample, asked["views"], self._seed, self._dtype)}
+            yield {"id": sample["id"], **_score(sample, asked["views"], self._seed, asked["dtype"])}
         yield {"done": True}
 
 

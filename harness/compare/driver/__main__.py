@@ -39,30 +39,39 @@ class Program:
             "score": self.score,
             "generate": self.generate,
         }
-        self._model: Any = None
+        self._models: dict[str, Any] = {}
         self._text: Any = None
         self._loaded = 0
 
     def open(self, asked: Json) -> Iterator[Json]:
         """The tokenizer alone, and how many tokens the weights know."""
+        if asked.get("alone") and "torch" not in sys.modules:
+            # To transformers it isn't installed then; with it the import takes three times as long.
+            sys.modules["torch"] = None  # type: ignore[assignment]
         from .text import Text, embeddings
 
         self._text = Text(asked["path"])
         yield {"facts": {**self._text.facts(), "embeddings": embeddings(asked["path"])}}
 
     def load(self, asked: Json) -> Iterator[Json]:
-        """Tokenizer and weights; what was loaded before is let go first."""
-        from .model import Model
+        """Tokenizer and weights; what was loaded before is let go first, or kept where there is plenty of room."""
+        from .model import Model, room_for
         from .text import Text
 
-        self._model = None
-        if self._text is None:
-            self._text = Text(asked["path"])
-        self._model = Model(asked, self._text.tokenizer)
-        self._model.touch()
-        forget_peak()
-        self._loaded = resident()
-        yield {"facts": {**self._text.facts(), **self._model.facts()}}
+        if asked["dtype"] not in self._models:
+            if not asked.get("beside"):
+                self._models.clear()
+            elif not room_for(asked):
+                yield {"facts": {}}
+                return
+            if self._text is None:
+                self._text = Text(asked["path"])
+            model = Model(asked, self._text.tokenizer)
+            model.touch()
+            self._models[asked["dtype"]] = model
+            forget_peak()
+            self._loaded = resident()
+        yield {"facts": {**self._text.facts(), **self._models[asked["dtype"]].facts()}}
 
     def render(self, asked: Json) -> Iterator[Json]:
         """Conversations as token ids, by the chat template."""
@@ -91,7 +100,11 @@ class Program:
         from .scoring import score
 
         yield from score(
-            self._model, asked["samples"], asked.get("views") or [{}], asked.get("change"), self._text.with_images
+            self._models[asked["dtype"]],
+            asked["samples"],
+            asked.get("views") or [{}],
+            asked.get("change"),
+            self._text.with_images,
         )
         yield {"done": True, "over_model": max(0, resident("VmHWM") - self._loaded)}
 
@@ -99,7 +112,7 @@ class Program:
         """Outputs of the model itself."""
         from .generating import generate
 
-        yield from generate(self._model, asked["samples"], asked["sampling"])
+        yield from generate(self._models[asked["dtype"]], asked["samples"], asked["sampling"])
         yield {"done": True}
 
 

@@ -13,6 +13,8 @@ from .told import Told
 
 # Logits of one chunk of positions, in bytes and in the widest type that is in use at the time.
 LOGITS_BYTES = 32e6
+# Of what is free, that weights may take beside others.
+_BESIDE = 0.125
 _SIZES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -155,13 +157,39 @@ class Model:
 
     def _fits(self, size: int, free: float) -> None:
         """That the weights fit into what is free, before they are read."""
-        stored = _SIZES.get(str(getattr(self.config, "torch_dtype", None) or "bfloat16").removeprefix("torch."), 2)
-        needed = size * _SIZES[self.dtype_name] / stored
-        if self.device.type == "cuda":
-            free = torch.cuda.mem_get_info(self.device)[0]
+        needed = bytes_needed(size, self.config, self.dtype_name)
+        free = _free_on(self.device, free)
         if size and free and needed > free * 0.95:
             raise Told("memory", f"the model in {self.dtype_name} takes some {needed / 1e9:.1f} GB", needed=needed,
-                       free=free, half=size * 2 / stored)  # fmt: skip
+                       free=free, half=bytes_needed(size, self.config, "bfloat16"))  # fmt: skip
+
+
+def bytes_needed(size: int, config: Any, dtype: str) -> float:
+    """Of weights in a dtype.
+
+    Args:
+        size: bytes of their files.
+        config: says in which dtype these are.
+    """
+    stored = str(getattr(config, "torch_dtype", None) or getattr(config, "dtype", None) or "bfloat16")
+    return size * _SIZES[dtype] / _SIZES.get(stored.removeprefix("torch."), 2)
+
+
+def room_for(asked: dict[str, Any]) -> bool:
+    """Whether weights may be kept beside others: they take a small part of what is free. Not where that isn't known."""
+    from transformers import AutoConfig
+
+    try:
+        needed = bytes_needed(int(asked.get("bytes") or 0), AutoConfig.from_pretrained(**source(asked["path"])),
+                              asked["dtype"])  # fmt: skip
+    except (OSError, ValueError):
+        return False
+    free = _free_on(torch.device(_device(asked.get("device") or "")), float(asked.get("free") or 0))
+    return 0 < needed <= free * _BESIDE
+
+
+def _free_on(device: torch.device, here: float) -> float:
+    return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else here
 
 
 def _device(asked: str) -> str:
