@@ -31,6 +31,8 @@ def found(row: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], folder:
     Raises:
         Unusable: an image is not there, or is in a form that isn't known.
     """
+    if not all(isinstance(message.get("content"), (str, list, type(None))) for message in messages):
+        raise Unusable("a message's content is neither a text nor a list of parts")
     beside = [_image(one, folder) for one in _beside(row)]
     texts = [part for message in messages for part in _texts(message.get("content"))]
     marks = sum(text.count(MARK) for text in texts)

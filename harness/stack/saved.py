@@ -108,7 +108,7 @@ def check(folder: Path, progress: Callable[[str], None]) -> None:
         try:
             with (folder / name).open("rb") as file:
                 found = sha256(file, lambda done, name=name: progress(f"{name} {done / 2**20:,.0f} MB"))  # type: ignore[misc]
-        except OSError:
+        except (OSError, ValueError):  # no file can have a name with a zero byte in it
             missing.append(name)
             continue
         if found != expected:

@@ -66,7 +66,7 @@ def test_an_engine_that_only_its_file_describes(stack: CopiedStack) -> None:
     assert "/twoslots:" in inside["Config"]["Image"]
     [engine] = [row for row in docker("top", inside["Id"], "-eo", "pid,args").splitlines() if "llamacpp_server" in row]
     assert "--slots 2" in engine
-    pid = stack.execute("inference", "sh", "-c", "grep -lz SAID_BY=its /proc/[0-9]*/environ").split()
+    pid = stack.execute("inference", "sh", "-c", "grep -lzs SAID_BY=its /proc/[0-9]*/environ || true").split()
     assert pid, "its environment is set"
     # What else asks about an engine knows it as well.
     found = stack.run("doctor", "--topic", "settings,stack,disk,machine", "--json")
