@@ -16,6 +16,7 @@ from harness.errors import NoSuchRun
 _WORSE: dict[Status, int] = {"pass": 0, "skip": 0, "absent": 1, "warn": 2, "fail": 3}
 # Figures of two runs differ by chance; what changed by less isn't told.
 _NOTABLE = 0.05
+_BEYOND = 1e300
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,8 @@ def _moved(before: CheckReport, after: CheckReport) -> Iterator[Moved]:
 def _numbers(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, float]]:
     for key, item in value.items():
         if isinstance(item, (int, float)) and not isinstance(item, bool):
-            yield before + key, float(item)
+            if abs(item) < _BEYOND:  # neither endless nor no number
+                yield before + key, float(item)
         elif isinstance(item, dict) and key != "sample":
             yield from _numbers(item, f"{before}{key}.")
 

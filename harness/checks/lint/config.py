@@ -195,7 +195,11 @@ class Config:
 def _default(text: str | None, unknown: bool) -> Any:
     if unknown or text is None:
         return UNKNOWN
-    return _scalar(yaml.compose(text.strip(), Loader=yaml.SafeLoader) or yaml.ScalarNode("", "null"))
+    try:
+        node = yaml.compose(text.strip(), Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return UNKNOWN  # whatever the framework makes of it
+    return _scalar(node or yaml.ScalarNode("", "null"))
 
 
 def _child(node: yaml.MappingNode, name: str, depth: int = 8) -> yaml.Node | None:

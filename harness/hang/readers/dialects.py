@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from harness.hang.model import Frame
+from harness.hang.readers.digits import whole
 from harness.hang.readers.paths import short
 
 # What a terminal would obey rather than show.
@@ -110,14 +111,14 @@ def one_frame(line: str) -> Frame | None:
         if match := PYSTACK_FRAME.match(line):
             place = match["library"] if match["kind"] == "C" and match["library"] else match["file"]
             name = match["name"].removesuffix(" (inlined)")
-            return Frame(name, short(place), int(match["line"]) if match["kind"] == "Python" else 0)
+            return Frame(name, short(place), whole(match["line"]) if match["kind"] == "Python" else 0)
         if match := FAULTHANDLER_FRAME.match(line):
-            return Frame(match["name"], short(match["file"]), _line(match["line"]))
+            return Frame(match["name"], short(match["file"]), whole(match["line"]))
         return None
     if line.startswith("#"):
         return _gdb_frame(line)
     if match := PYSPY_FRAME.match(line):
-        return Frame(match["name"], short(match["file"]), _line(match["line"]))
+        return Frame(match["name"], short(match["file"]), whole(match["line"]))
     return None
 
 
@@ -130,7 +131,7 @@ def _gdb_frame(line: str) -> Frame | None:
         return Frame(match["name"].strip(), "")
     if place["library"]:
         return Frame(match["name"].strip(), short(place["library"]))
-    return Frame(match["name"].strip(), short(place["file"]), int(place["line"]))
+    return Frame(match["name"].strip(), short(place["file"]), whole(place["line"]))
 
 
 def ranks_of(text: str) -> list[int]:
@@ -143,7 +144,3 @@ def ranks_of(text: str) -> list[int]:
         else:
             found.extend(numbers)
     return found
-
-
-def _line(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from harness.hang.model import Process, Role
+from harness.hang.readers.digits import whole
 from harness.processes.sampling.roles import RAY_WORKER, role_by_command
 from harness.processes.sampling.roles import is_system as is_system
 
@@ -45,7 +46,7 @@ def read_name(name: str) -> NameParts:
     base = name.rpartition("/")[2]
     rank = None
     if match := _RANK_FILE.search(base) or _RANK_FILE.search(name):
-        rank = int(match[1])
+        rank = whole(match[1])
     child = _CHILD_FILE.search(base)
     second = _SECOND_SAMPLE.search(base)
     named = _NAMED.match(base)
@@ -55,9 +56,9 @@ def read_name(name: str) -> NameParts:
         role = named[1].lower()  # type: ignore[assignment]
     return NameParts(
         rank=rank,
-        child=int(child[1]) if child else None,
-        pid=int(pid[1]) if pid else None,
-        sample=int(second[1]) if second else 1,
+        child=whole(child[1]) if child else None,
+        pid=whole(pid[1]) if pid else None,
+        sample=whole(second[1]) if second else 1,
         role=role,
         stem=_SECOND_SAMPLE.sub("", base).rsplit(".", 1)[0] if second else base.rsplit(".", 1)[0],
     )
@@ -66,13 +67,13 @@ def read_name(name: str) -> NameParts:
 def rank_in_command(command: str) -> int | None:
     """A rank given as an argument (``--rank 3``, ``rank=3``)."""
     match = _RANK_ARGUMENT.search(command)
-    return int(match[1]) if match else None
+    return whole(match[1]) if match else None
 
 
 def local_rank_in_command(command: str) -> int | None:
     """A local rank given as an argument, as old launchers do."""
     match = _LOCAL_RANK_ARGUMENT.search(command)
-    return int(match[1]) if match else None
+    return whole(match[1]) if match else None
 
 
 def name_all(processes: list[Process]) -> None:

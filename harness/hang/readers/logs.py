@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from harness.hang.model import Hint
+from harness.hang.readers.digits import whole
 
 _MOST_OF_A_KIND = 200
 
@@ -82,7 +83,7 @@ class Hints:
         for word, kind, pattern in _PATTERNS:
             if word in line and (match := pattern.search(line)):
                 groups = match.groupdict()
-                numbers = {name: int(value) for name, value in groups.items() if value and value.isdigit()}
+                numbers = {name: whole(value) for name, value in groups.items() if value and value.isdecimal()}
                 self._add(kind, line, numbers.get("rank", rank), numbers)
 
     def _add(self, kind: str, line: str, rank: int | None, numbers: dict[str, int]) -> None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from harness.hang.model import Frame, Thread, Threads
+from harness.hang.readers.digits import whole
 from harness.hang.readers.interning import Interner
 from harness.hang.readers.paths import short
 
@@ -56,9 +57,9 @@ def _read_fast(data: bytes, interner: Interner) -> Read | None:
     threads: list[Thread] = []
     pid = 0
     while fields := _HEAD.match(data, position, position + _LONGEST_HEAD):
-        if pid not in (0, int(fields[1])):
+        if pid not in (0, whole(fields[1])):
             return None
-        pid = int(fields[1])
+        pid = whole(fields[1])
         stack, end = interner.known(data, fields.end(), len(threads))
         tail = _TAIL.match(data, end) if stack is not None else None
         if stack is None or tail is None:

@@ -12,6 +12,7 @@ import re
 from typing import Any
 
 from harness.hang.model import Recorded, Recording
+from harness.hang.readers.digits import whole
 from harness.hang.readers.room import at_most_more
 
 _MOST_ENTRIES = 20_000
@@ -31,7 +32,7 @@ def looks_like(head: bytes) -> bool:
 def rank_in(name: str) -> int | None:
     """The rank in a file name: PyTorch appends it to a prefix that people choose (``nccl_trace_rank_3``)."""
     match = re.search(r"(\d+)(?:\.(?:json|pickle|pkl))?$", name)
-    return int(match[1]) if match else None
+    return whole(match[1]) if match else None
 
 
 def read(data: bytes, rank: int, source: str = "") -> Recording:

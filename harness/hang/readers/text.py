@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from harness.hang.model import Stack, Thread, Threads
 from harness.hang.readers import dialects
 from harness.hang.readers.dialects import ThreadHead
+from harness.hang.readers.digits import whole
 from harness.hang.readers.interning import Interner
 from harness.hang.readers.logs import Hints
 
@@ -83,8 +84,8 @@ class TextReader:
         pid = 0
         if line[:1] in "[(" and (match := _PREFIX.match(line)):
             prefix = match[0].rstrip()
-            rank = int(match[1]) if match[1] else None
-            pid = int(match[3]) if match[3] else 0
+            rank = whole(match[1]) if match[1] else None
+            pid = whole(match[3])
             line = line[match.end() :]
         machine = self._machines.get(prefix)
         if machine is None:
@@ -165,12 +166,12 @@ class _Machine:
     def _open_process(self, line: str) -> bool:
         """Whether this line opens a process or says more of the one that is open."""
         if match := dialects.PYSPY_PROCESS.match(line):
-            self._begin_process(int(match[1]), command=match[2].strip(), own_line=True)
+            self._begin_process(whole(match[1]), command=match[2].strip(), own_line=True)
         elif match := dialects.PYSPY_PARENT.match(line):
             if self._process is not None:
-                self._process.parent = int(match[1])
+                self._process.parent = whole(match[1])
         elif (match := dialects.RAY_STACK_HEADING.match(line)) or (match := dialects.PID_HEADING.match(line)):
-            self._begin_process(int(match[1]))
+            self._begin_process(whole(match[1]))
         elif len(line) < 160 and (match := dialects.RANK_HEADING.match(line)):
             self._begin_process(0, ranks=dialects.ranks_of(match[1]))
         elif dialects.ALL_RANKS_HEADING.match(line):
@@ -264,7 +265,7 @@ class _Machine:
 def _pid_by_threads(threads: list[tuple[str, Thread]]) -> int:
     """The kernel numbers a process like its first thread; dumpers that print such numbers are py-spy and pystack."""
     main = [tid for tid, thread in threads if thread.is_main and tid.isdigit()]
-    numbers = [int(tid) for tid in main or [tid for tid, _ in threads if tid.isdigit()]]
+    numbers = [whole(tid) for tid in main or [tid for tid, _ in threads if tid.isdigit()]]
     return min(numbers, default=0)
 
 

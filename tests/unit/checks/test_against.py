@@ -84,3 +84,7 @@ def test_a_folder_without_a_checks_result_is_told(tmp_path: Path, text: str | No
         (tmp_path / "result.json").write_text(text)
     with pytest.raises(NoSuchRun, match="holds no result of a check"):
         against.read(tmp_path)
+
+
+def test_a_figure_that_no_number_can_be_is_not_compared() -> None:
+    assert dict(against._numbers({"a": 10**400, "b": float("nan"), "c": {"d": 2}})) == {"c.d": 2.0}

@@ -27,6 +27,18 @@ FOUND: list[tuple[str, bytes]] = [
     ("samples of an earlier comparison", b'{"id": 0}\n'),
     ("conversations to compare", b'{"messages": [{"role": "user", "content": 7}]}\n'),
     ("conversations to compare", b'{"messages": [{"role": "user", "content": {"type": "text"}}]}\n'),
+    (
+        "training configuration",
+        b"gconfig: {n_samples: 1}\nrollout:\n  x: 1\n  max_concurrent_rollouts: '${oc.select:a.b,%8}'\n",
+    ),
+    (
+        "py-spy, faulthandler, pystack, gdb, Ray: text",
+        b"Process " + ENDLESS + b': python train.py\nThread 1 (idle): "x"\n    f (a.py:1)\n',
+    ),
+    (
+        "py-spy, faulthandler, pystack, gdb, Ray: text",
+        b"== rank 0 (pid " + ENDLESS + b') ==\nThread 1 (idle): "x"\n    f (a.py:' + ENDLESS + b")\n",
+    ),
     ("a saved stack, its checksums", b"8a" * 32 + b"  man\0ifest.json\n"),
     ("samples", b'{"n": ' + ENDLESS + b"}\n"),
     ("docker/images.lock", b"images: [" + ENDLESS + b"]"),
