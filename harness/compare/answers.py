@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import json
-import os
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -53,7 +52,7 @@ class Rewarder:
         self._process = await asyncio.create_subprocess_exec(
             self._python, "-u", str(DRIVER / "rewards.py"), *named,
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, limit=_LINE,
+            limit=_LINE,
         )  # fmt: skip
         said = await self._read(max(self._timeout, _IMPORT))
         if "form" not in said:

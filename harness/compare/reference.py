@@ -50,8 +50,7 @@ class Reference:
             self._process = await asyncio.create_subprocess_exec(
                 self.python, "-u", "-c", _START, str(DRIVER),
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-                env={**os.environ, **self._environment, "PYTHONDONTWRITEBYTECODE": "1"},
-                limit=_LINE,
+                env={**os.environ, **self._environment}, limit=_LINE,
             )  # fmt: skip
         except OSError as error:
             raise ReferenceUnusable(f"{self.python} can't be started: {error.strerror}") from None

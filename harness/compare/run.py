@@ -44,9 +44,9 @@ async def compare(job: Job, store: Store, tell: Tell) -> Outcome:
         Reference(job.python) as reference,
     ):
         # The tokenizer is all that sampling needs, so the server has work while torch and the weights are loaded.
-        slow, ahead = _needs_torch(job), asyncio.Event()
-        opening = asyncio.ensure_future(_tokenizer(job, reference if slow else words, reference))
-        loading = asyncio.ensure_future(load(job, reference, job.dtypes[0], after=ahead if slow else None))
+        ahead = asyncio.Event()
+        opening = asyncio.ensure_future(_tokenizer(job, words, reference))
+        loading = asyncio.ensure_future(load(job, reference, job.dtypes[0], after=ahead))
         try:
             server = await engine.look(job.model)
             tokenizer, facts = await opening
@@ -73,7 +73,7 @@ def _needs_torch(job: Job) -> bool:
 
 async def _tokenizer(job: Job, words: Reference, reference: Reference) -> tuple[Reference, dict[str, Any]]:
     """The process that has the tokenizer, and what it is; without torch it is there in a third of the time."""
-    if words is not reference:
+    if not _needs_torch(job):
         with contextlib.suppress(ReferenceUnusable, LibraryMissing):  # the other can do it, or says it better
             return words, await words.open(path=job.reference, alone=True)
     return reference, await reference.open(path=job.reference)
