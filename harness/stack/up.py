@@ -215,7 +215,7 @@ def wait_ready(client: Any, plan: Plan) -> list[Service]:
             for service in services:
                 if service.condition == "exited" and starts < RAY_STARTS and _started_again(client, service):
                     starts += 1
-                elif service.condition in ("exited", "stopped", "paused"):
+                elif hopeless(service):
                     raise _failed(client, service, f"The service `{service.name}` {_verb(service)}: {service.detail}.")
                 if service.condition == "ok":
                     ready.setdefault(service.name, time.monotonic() - started)
@@ -236,6 +236,12 @@ def wait_ready(client: Any, plan: Plan) -> list[Service]:
     return services
 
 
+def hopeless(service: Service) -> bool:
+    """Whether no waiting helps: it ended, or somebody stopped, paused or cut it off."""
+    cut_off = any(not container.networks for container in service.containers)
+    return service.condition in ("exited", "stopped", "paused") or (service.condition == "unhealthy" and cut_off)
+
+
 def _started_again(client: Any, service: Service) -> bool:
     """Start a node again that Ray itself was too impatient with; whether there was one."""
     ended = {c: docker_engine.log_tail(client, c.id) for c in service.containers if not c.running}
@@ -247,7 +253,8 @@ def _started_again(client: Any, service: Service) -> bool:
 
 
 def _verb(service: Service) -> str:
-    return {"exited": "ended", "stopped": "hangs", "paused": "is paused"}[service.condition]
+    verbs = {"exited": "ended", "stopped": "hangs", "paused": "is paused", "unhealthy": "can't be reached"}
+    return verbs[service.condition]
 
 
 def _failed(client: Any, service: Service, what: str) -> ServiceFailed:

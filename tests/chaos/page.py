@@ -153,6 +153,9 @@ By breaking inputs:
 - an edited `docker/images.yaml` ended in a traceback, and says now what is wrong with it;
 - an archive of three bytes, a length beyond what a file can have, a header or a shard that is no name;
 - the gateway's settings with endless numbers or brackets, which the first runs of five minutes met;
+- endless numbers for processes, ranks and lines in dumps, and figures of an earlier check that no number can hold;
+- a default in a training configuration that is no YAML, a conversation whose content is neither text nor parts, a name
+  with a zero byte among a saved stack's checksums;
 - a record beside weights left its half-written self behind on a full disk.
 
 By faults in mid-flight:
