@@ -42,8 +42,11 @@ def ask(
         except BaseException as error:  # noqa: BLE001  # it is raised again below, by the one who asked
             failures[number] = error
         finally:
+            done.add(number)
             back.put(number)
 
+    # Who is back, and not whose thread has ended: on a busy machine that may take a moment more.
+    done: set[int] = set()
     back: queue.SimpleQueue[int] = queue.SimpleQueue()
     # Daemons: a way that hangs must not keep the command from ending.
     threads = [
@@ -57,14 +60,14 @@ def ask(
         _wait(ways, back, answers, deadline, until_named)
     finally:
         # Too late, or Ctrl-C: who still works is told to end what was started, and has a moment for it.
-        late = [(thread, way) for thread, way in zip(threads, ways, strict=True) if thread.is_alive()]
-        for _, way in late:
-            if isinstance(way, Stoppable):
+        late = [number for number in range(len(ways)) if number not in done and threads[number].ident is not None]
+        for number in late:
+            if isinstance(way := ways[number], Stoppable):
                 way.stop()
         until = time.monotonic() + STOPPING_SECONDS
-        for thread, _ in late:
-            thread.join(max(0.0, until - time.monotonic()))
-    unreachable |= {way.name: "it didn't answer in time" for _, way in late}
+        for number in late:
+            threads[number].join(max(0.0, until - time.monotonic()))
+    unreachable |= {ways[number].name: "it didn't answer in time" for number in late}
     for number, error in failures.items():
         if not isinstance(error, Exception) or len(ways) == 1:
             raise error

@@ -78,9 +78,10 @@ class ContainerWay:
 
     def stop(self) -> None:
         """Hang up; the probe then lets go on what it holds, and ends."""
-        if self._connection is not None:
+        beneath = _socket(self._connection)
+        if beneath is not None:  # neither before it was made nor after it was closed
             with contextlib.suppress(OSError):
-                _socket(self._connection).shutdown(socket.SHUT_RDWR)
+                beneath.shutdown(socket.SHUT_RDWR)
 
     def _probe(self, request: SampleRequest, deadline: float) -> tuple[bytes, str]:
         seconds = max(1.0, deadline - time.monotonic())

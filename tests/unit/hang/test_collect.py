@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from typing import Any
+
+import pytest
 
 from harness.hang.ask import ask
 from harness.hang.collect import assemble, collect
 from harness.hang.decide import diagnose
 from harness.hang.standing import progress
 from harness.hang.ways import Unreachable
+from harness.hang.ways.containers import ContainerWay
 from harness.processes.sampling.model import NodeAnswer, ProcessEntry, SampleEntry, SampleRequest
 from tests.unit.hang.build import C10D, pyspy
+from tests.unit.stack.test_judge import RUNNING
 
 REQUEST = SampleRequest(samples=1)
 
@@ -150,6 +155,28 @@ def test_what_is_done_in_this_process_is_waited_for_however_long_the_others_are_
     [(answers, unreachable)] = asked
     assert len(answers) == 1
     assert unreachable == {"here": "stopped"}, "with what it said itself"
+
+
+def test_who_is_back_is_not_late_because_its_thread_still_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a thread that has said all may wait for a core before it ends."""
+    monkeypatch.setattr(threading.Thread, "is_alive", lambda thread: True)
+    ways = [Waits("a", answer("a", rank(0, 7))), Waits("b", answer("b", rank(1, 8)))]
+    answers, unreachable = ask(ways, SampleRequest(samples=1))
+    assert (len(answers), unreachable) == (2, {})
+    assert not any(way.stopped.is_set() for way in ways)
+
+
+def test_a_connection_that_was_closed_can_be_stopped() -> None:
+    way = ContainerWay(None, RUNNING, "image")
+    way.stop()
+    one, other = socket.socketpair()
+    way._connection = connection = socket.SocketIO(one, "rwb")
+    way.stop()
+    assert other.recv(1) == b"", "it was hung up"
+    connection.close()
+    way.stop()
+    one.close()
+    other.close()
 
 
 def test_a_process_that_did_not_move_has_one_file_for_both_samples() -> None:
