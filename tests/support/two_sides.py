@@ -14,6 +14,7 @@ import os
 import random
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -83,6 +84,7 @@ class Sides:
         faults: ``processed`` (log-probs after sampling parameters), ``shifted``, ``nan``, ``infinite``, ``empty``,
             ``noisy`` (while sampling), ``other-ids``, ``other-texts`` (of token ids).
         dies_after: requests for samples, after which it is gone; 0: never.
+        stands_after: the same, after which it answers none until this is changed.
         overrides: sampling parameters that it takes whatever is asked.
         refuses: status with which it answers whoever asks for its models; 0: it lists them.
     """
@@ -94,6 +96,7 @@ class Sides:
     root: str = "/models/two-sides"
     faults: frozenset[str] = frozenset()
     dies_after: int = 0
+    stands_after: int = 0
     overrides: dict[str, float] = field(default_factory=dict)
     refuses: int = 0
     requests: list[tuple[str, Any]] = field(default_factory=list)
@@ -182,6 +185,8 @@ class Sides:
                 best = max(range(VOCABULARY), key=lambda token: found[token])
                 entries.append({str(best): {"logprob": found[best]}, str(token): {"logprob": value}})
             return 200, {"choices": [{"text": "", "prompt_logprobs": entries, "logprobs": None}]}
+        while 0 < self.stands_after <= self._samples:
+            time.sleep(0.01)
         with self.lock:
             self._samples += 1
         ids, found, tops = self._sample(prompt, body)

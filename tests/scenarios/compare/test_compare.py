@@ -295,19 +295,26 @@ def test_a_server_that_dies_leaves_what_it_said_and_the_same_command_goes_on(tmp
     assert len(decoded) <= 24 - answer["continued"] + 1  # and the one that asks what the server is
 
 
-def test_ctrl_c_keeps_what_was_gathered(tmp_path: Path) -> None:
-    sides = Sides()
+def test_ctrl_c_and_a_kill_lose_nothing_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    sides = Sides(stands_after=20)
+    more = ("--hits", "60", "--in-flight", "2")
+    environment = {**os.environ, "RUNS": str(tmp_path / "runs"), "NO_COLOR": "1"}
     with serving(sides) as url:
-        called = arguments(url, tmp_path, fake_python(tmp_path), "--hits", "4000", "--in-flight", "2")
-        environment = {**os.environ, "RUNS": str(tmp_path / "runs"), "NO_COLOR": "1"}
-        process = subprocess.Popen(
-            [str(HARNESS), *called], env=environment, cwd=CLONE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        store = wait_for_lines(tmp_path / "runs", 20)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130, process.communicate()
-    kept = [json.loads(line) for line in store.read_bytes().splitlines() if line.endswith(b"}")]
-    assert len(kept) >= 20
+        called = arguments(url, tmp_path, fake_python(tmp_path), *more)
+        for how, code, then in ((signal.SIGINT, 130, 40), (signal.SIGKILL, -signal.SIGKILL, 0)):
+            process = subprocess.Popen(
+                [str(HARNESS), *called], env=environment, cwd=CLONE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            wait_for_lines(tmp_path / "runs", sides.stands_after - 10)
+            process.send_signal(how)
+            assert process.wait(timeout=60) == code, process.communicate()
+            sides.stands_after = then
+        answer = compare(url, tmp_path, *more).ok().json()
+    assert answer["samples"] == 60
+    assert 30 <= answer["continued"] < 60
+    # The server answers otherwise each time: what the reference said belongs to the samples that were kept.
+    assert independent.main(Path(answer["folder"])) == 0
+    assert answer["figures"]["decode-reference"]["abs_max"] < 0.2
 
 
 def wait_for_lines(runs: Path, many: int) -> Path:
