@@ -212,6 +212,8 @@ def _too_big(what: str, asked: dict[str, Any], facts: dict[str, Any] | None = No
         steps.append(f"DTYPE=bfloat16   # takes some {facts['half'] / 1e9:.1f} GB")
     if facts.get("needed"):
         steps.append(f"DEVICE=cuda:1 or another machine with {facts['needed'] * 1.1 / 1e9:.0f} GB free")
+    if "samples" in asked:  # the weights are there
+        steps.append("BATCH_TOKENS=256   # fewer tokens of a forward pass; without: 1024")
     steps.append("AGAINST=URL   # compares with a second server instead of transformers")
     free = f"{facts['free'] / 1e9:.1f} GB are free." if facts.get("free") else ""
     return ReferenceTooBig(

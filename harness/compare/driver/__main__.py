@@ -20,7 +20,7 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 from .memory import forget_peak, resident
-from .told import Told
+from .told import Told, of_memory
 
 Json = dict[str, Any]
 
@@ -137,10 +137,8 @@ def main() -> int:
             say({"re": number, "error": error.kind, "what": str(error), **error.facts})
         except ImportError as error:
             say({"re": number, "error": "import", "what": str(error)})
-        except MemoryError:
-            say({"re": number, "error": "memory", "what": "out of memory"})
         except Exception as error:  # noqa: BLE001  # foreign libraries may raise anything; the asker decides
-            kind = "memory" if "out of memory" in str(error).lower() else "failed"
+            kind = "memory" if of_memory(error) else "failed"
             traceback.print_exc()
             say({"re": number, "error": kind, "what": f"{type(error).__name__}: {error}"[:2000]})
     return 0

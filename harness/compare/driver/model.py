@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .text import source
-from .told import Told
+from .told import Told, of_memory
 
 # Logits of one chunk of positions, in bytes and in the widest type that is in use at the time.
 LOGITS_BYTES = 32e6
@@ -214,6 +214,8 @@ def _load(path: str, dtype: torch.dtype, device: torch.device) -> Any:
     except TypeError:  # before transformers 4.56
         model = one.from_pretrained(**source(path), torch_dtype=dtype)
     except (OSError, ValueError, RuntimeError) as error:
+        if of_memory(error):
+            raise
         raise Told("weights", f"no weights can be read from {path}: {error}") from error
     return model.to(device).eval()
 

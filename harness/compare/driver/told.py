@@ -16,3 +16,11 @@ class Told(Exception):
         super().__init__(what)
         self.kind = kind
         self.facts = facts
+
+
+def of_memory(error: BaseException) -> bool:
+    """Whether it says that memory ran out, in the words of torch's allocators or of the system."""
+    said = str(error).lower()
+    return isinstance(error, MemoryError) or any(
+        words in said for words in ("out of memory", "can't allocate memory", "cannot allocate memory")
+    )
