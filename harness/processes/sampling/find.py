@@ -172,7 +172,7 @@ def _entry(one: Seen, seen: dict[int, Seen], chosen: set[int], host: str, contai
         state=facts.state_of_any_thread(pid, one.stat),
         python=facts.python_version(pid) if one.python else "",
     )
-    role = roles.role_by_command(one.command)
+    role = _role(one, seen)
     place = one.place
     owner = _rank_above(one, seen, chosen)
     if one.python and place.rank is not None and role != "launcher" and owner is None:
@@ -192,6 +192,12 @@ def _entry(one: Seen, seen: dict[int, Seen], chosen: set[int], host: str, contai
     elif not one.python:
         entry.error = "not a Python process"
     return entry
+
+
+def _role(one: Seen, seen: dict[int, Seen]) -> str:
+    above = seen.get(one.stat.ppid)
+    served = one.python and above is not None and roles.is_gateway(above.command)
+    return roles.role_by_command(one.command) or ("server" if served else "")
 
 
 def _rank_above(one: Seen, seen: dict[int, Seen], chosen: set[int]) -> Seen | None:

@@ -19,6 +19,7 @@ _LAUNCHER_COMMANDS = re.compile(
     r"(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate(?:\.commands\.launch| launch)|deepspeed\.launcher"
     r"|\bmpirun|\bsrun)\b"
 )
+_GATEWAY = re.compile(r"-m gateway(?!\.healthcheck)")
 RAY_WORKER = re.compile(r"^ray::|default_worker\.py")
 _RAY_SYSTEM = re.compile(
     r"/raylet|gcs_server|ray/dashboard|log_monitor\.py|ray/autoscaler|runtime_env/agent|ray[./]util[./]client[./]server"
@@ -65,6 +66,11 @@ def role_by_command(command: str) -> CommandRole:
     if _LAUNCHER_COMMANDS.search(command):
         return "launcher"
     return ""
+
+
+def is_gateway(command: str) -> bool:
+    """Our gateway: what it starts is an inference engine, whatever that is called."""
+    return bool(_GATEWAY.search(command))
 
 
 def is_system(command: str) -> bool:

@@ -74,3 +74,5 @@ def test_an_engine_that_only_its_file_describes(stack: CopiedStack) -> None:
     assert not [one for one in found.json()["findings"] if "failed itself" in one["text"]]
     assert any("ENGINE=twoslots" in one["text"] for one in found.json()["findings"])
     stack.run("check", "--stage", "1").ok()
+    served = stack.run("hang-dump", "--json").json()["processes"]
+    assert [one["role"] for one in served if one["container"].endswith("-inference-1")] == ["server", "server"], served

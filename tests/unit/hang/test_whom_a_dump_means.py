@@ -34,6 +34,14 @@ def test_what_make_run_follows_is_meant_whatever_it_looks_like(monkeypatch: pyte
     assert left_out == ["python other.py"]
 
 
+def test_what_the_gateway_starts_is_a_server_whatever_it_is_called() -> None:
+    gateway, engine = _seen(7, "/opt/gateway/bin/python", "-m", "gateway"), _seen(8, "python3", "-m", "mine.server")
+    engine.stat.ppid = 7  # type: ignore[misc]
+    assert finding._role(engine, {7: gateway, 8: engine}) == "server"
+    assert finding._role(engine, {7: _seen(7, "python", "-m", "gateway.healthcheck"), 8: engine}) == ""
+    assert finding._role(engine, {8: engine}) == ""
+
+
 def test_who_follows_a_command_is_known() -> None:
     assert is_supervisor(["/opt/venv/bin/python", "/opt/venv/bin/harness", "supervise"])
     assert not is_supervisor(["/opt/venv/bin/python", "/opt/venv/bin/harness", "check"])
