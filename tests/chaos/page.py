@@ -170,17 +170,18 @@ By killing an engine of a test's own in the middle of a verb (`tests/scenarios/c
 
 
 def together(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """One run out of its portions; of a step that was taken twice the later one counts.
-
-    Raises:
-        ValueError: they are not portions of one run without a gap.
-    """
-    portions = [json.loads(file.read_text()) for file in sorted(files, key=lambda file: file.stat().st_mtime_ns)]
-    steps = {step["number"]: step for portion in portions for step in portion["steps"]}
-    first, last = min(steps), max(steps)
-    if len({portion["seed"] for portion in portions}) > 1 or len(steps) < last - first + 1:
-        raise ValueError("these are not portions of one run without a gap")
-    return [{**portions[0], "first": first, "last": last, "steps": [steps[number] for number in sorted(steps)]}]
+    """Runs out of portions: a seed's steps that follow one another are one; of one taken twice the later counts."""
+    taken: dict[tuple[int, int], dict[str, Any]] = {}
+    for file in sorted(files, key=lambda file: file.stat().st_mtime_ns):
+        portion = json.loads(file.read_text())
+        taken |= {(portion["seed"], step["number"]): step for step in portion["steps"]}
+    runs: list[dict[str, Any]] = []
+    for (seed, number), step in sorted(taken.items()):
+        if not runs or (runs[-1]["seed"], runs[-1]["last"]) != (seed, number - 1):
+            runs.append({"seed": seed, "first": number, "steps": []})
+        runs[-1]["last"] = number
+        runs[-1]["steps"].append(step)
+    return runs
 
 
 if __name__ == "__main__":
