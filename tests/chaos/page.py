@@ -161,6 +161,11 @@ By breaking inputs:
 By faults in mid-flight:
 
 - `make down` gave up where a busy engine had killed a container and not heard of its end in time; it tries again now.
+- `make up` waited as long as it ever waits for a container that was taken off its network; it says so at once now.
+
+By twelve programs that compute without end, on two cores:
+
+- `make hang-dump` ended with a traceback, or said that somebody hadn't answered who had.
 
 By killing an engine of a test's own in the middle of a verb (`tests/scenarios/chaos/test_engine_killed.py`):
 
