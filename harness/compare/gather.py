@@ -44,16 +44,28 @@ class Progress:
     answered: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._kept, self._scored_before = self.sampled, self.scored
+
     def text(self) -> str:
         """For a line that moves."""
         if self.answered is not None:
             return f"{self.sampled} of {self.total} sampled, {self.answered} answered by the trainer's model, too"
         spent = time.monotonic() - self.begun
         rate = self.tokens / spent if spent else 0.0
-        done = min(self.sampled, self.scored) if self.scoring else self.sampled
-        left = f", {spent / done * (self.total - done):.0f} s left" if done and done < self.total else ""
+        lefts = [_left(spent, self.sampled - self._kept, self.total - self.sampled)]
+        if self.scoring:
+            # Nothing is scored while the weights are being loaded.
+            scoring = spent - self.seconds.get("loaded", 0.0)
+            lefts.append(_left(scoring, self.scored - self._scored_before, self.total - self.scored))
+        left = "" if None in lefts or not any(lefts) else f", {max(one or 0.0 for one in lefts):.0f} s left"
         scored = f", {self.scored} scored" if self.scoring else ""
         return f"{self.sampled} of {self.total} sampled{scored}, {rate:.0f} tokens/s{left}"
+
+
+def _left(spent: float, done: int, rest: int) -> float | None:
+    """Seconds until the rest is done at the same rate; None: nothing is done yet."""
+    return None if done <= 0 and rest else spent / max(1, done) * rest
 
 
 Tell = Callable[[Progress], None]

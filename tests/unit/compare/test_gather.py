@@ -97,3 +97,19 @@ def test_what_was_given_up_is_not_scored(tmp_path: Path) -> None:
 
     with pytest.raises(_Stop):
         asyncio.run(_one(tmp_path, give_up))
+
+
+def test_what_is_left_follows_from_the_slower_side_and_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("harness.compare.gather.time.monotonic", lambda: now[0])
+    progress = Progress(64, sampled=24, begun=0.0)
+    assert "left" not in progress.text()
+    progress.sampled = 44  # twenty of them now
+    assert "left" not in progress.text()
+    progress.seconds["loaded"] = 90.0
+    progress.scored = 4
+    assert progress.text().endswith(", 150 s left")  # 10 s for 4, not 100 s
+    progress.scored = 60
+    assert progress.text().endswith(", 100 s left")  # the server's 20 in 100 s
+    progress.sampled = progress.scored = 64
+    assert "left" not in progress.text()
