@@ -228,7 +228,9 @@ def _fingerprint(gather: Fingerprint) -> Mapping[str, Any]:
 def _explained(error: OSError, place: Path) -> DrydockError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return NoSpace(
-            f"no space left to write results into {place}", consequence="The report could not be written whole."
+            f"no space left to write results into {place}",
+            consequence="What isn't there yet is not kept; what was printed is all.",
+            mend=f"df -h {place.parent}   # free space there, or set RUNS= to a folder on another disk",
         )
     return RunsNotWritable(
         f"results can't be written into {place}: {error.strerror or error}",

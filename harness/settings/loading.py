@@ -13,6 +13,9 @@ from harness.places import TYPED, home
 from harness.settings.reading import BadValue
 from harness.settings.values import Origin, Settings, environment_name, environment_names
 
+# Whom a command is about. A search that found nothing must not become the whole machine.
+_WHOM = frozenset({"pids", "containers", "pid", "hosts"})
+
 
 def for_delegated(settings: Settings) -> dict[str, str]:
     """What tells a command that is run for this one, in a container, how this one was typed: for its environment."""
@@ -37,6 +40,8 @@ def load_settings(flags: Mapping[str, Any] | None = None, *, environ: Mapping[st
     origins: dict[str, Origin] = {}
     for field, name in environment_names().items():
         given = (flags or {}).get(field)
+        if field in _WHOM and (given == "" or (name in from_make and environment.get(name) == "")):
+            raise BadSetting(f"{name}= is empty: nobody is named. Leave it out where everybody is meant.")
         if given is not None:
             values[field], origins[field] = given, "flag"
         # An empty value is as good as none: `make up MODEL=` means the default.

@@ -29,6 +29,15 @@ def test_a_variable_of_make_is_told_from_an_exported_one() -> None:
     assert settings.origin("engine") == "environment"
 
 
+@pytest.mark.parametrize("name", ["PIDS", "CONTAINERS", "PID", "HOSTS"])
+def test_a_search_that_found_nobody_does_not_mean_everybody(name: str) -> None:
+    with pytest.raises(BadSetting, match=f"{name}= is empty"):
+        load_settings({}, environ={name: "", "DRYDOCK_MAKE_VARS": name})
+    with pytest.raises(BadSetting, match=f"{name}= is empty"):
+        load_settings({name.lower(): ""}, environ={})
+    load_settings({}, environ={name: ""})  # exported for something else
+
+
 def test_an_empty_value_means_the_default() -> None:
     assert load_settings(environ={"MODEL": ""}).model == "smollm2-135m"
 

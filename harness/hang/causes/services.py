@@ -16,7 +16,7 @@ from harness.hang.waits import COMMUNICATION, Wait
 CAUSES = (
     Cause(
         "server-blocked",
-        title="the inference server doesn't answer",
+        title="a server doesn't answer",
         means="It is paused, held up, or waits itself, while somebody waits for its answer.",
         elsewhere=(
             "In the server: a blocking call in a handler, or generation that wasn't resumed after the last weight "

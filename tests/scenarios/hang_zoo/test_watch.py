@@ -40,7 +40,7 @@ def test_a_hang_is_dumped_and_told_and_goes_on_hanging(tmp_path: Path) -> None:
         )  # fmt: skip
         assert ended.code == 1, ended
         assert (tmp_path / "told").read_text() == "server-blocked\n"
-        assert str(told[0]["text"]).startswith("Hung: the inference server doesn't answer")
+        assert str(told[0]["text"]).startswith("Hung: a server doesn't answer")
         assert (Path(str(told[0]["folder"])) / "report.html").is_file()
         assert all(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S" for pid in program.pids)
     hook.shutdown()

@@ -66,6 +66,12 @@ def test_what_was_done_is_not_offered_again(typed_: dict[str, str], step: str) -
     assert fitting([step], settings_of(), [HERE], tasks_work=lambda _: True) == [step]
 
 
+def test_our_own_stack_is_not_asked_about_somebody_elses_server() -> None:
+    step = "make check STAGE=1   # does it generate a token now?"
+    assert fitting([step], settings_of(CONTAINERS="theirs"), [HERE]) == []
+    assert fitting([step], settings_of(), [HERE]) == [step]
+
+
 def test_a_plain_dump_is_not_what_comes_after_a_dump() -> None:
     assert fitting(["make hang-dump   # every process twice"], settings_of(PIDS="7"), [HERE]) == []
 
