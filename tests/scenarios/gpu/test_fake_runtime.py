@@ -141,6 +141,7 @@ def start(daemon: Daemon, plan: Plan, image: str, folder: Path, service: str) ->
     rendering.write_devices(plan)
     compose = rendering.compose_for(plan)
     rendering.write_env_file(compose.env_file, values)
+    rendering.write_told(plan, values)
     # Limits aside: where this machine is itself a container, not even root may raise them.
     alone = folder / "alone.yaml"
     alone.write_text(
