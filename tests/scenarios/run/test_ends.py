@@ -224,7 +224,8 @@ def test_in_the_background_it_goes_on_without_its_caller(supervised: Start, gate
     assert (record.exit_code, record.background) == (6, True)
     assert (run.folder / "stdout.log").read_text() == "begun\ndone\n"
     assert not (run.folder / "running.json").exists()
-    assert not (run.folder / "supervisor.log").exists()
+    # It goes last, after the result is there.
+    wait_for("the supervisor's own log to be gone", lambda: not (run.folder / "supervisor.log").exists())
 
 
 def test_the_background_reads_no_input(supervised: Start) -> None:
