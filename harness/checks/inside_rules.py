@@ -21,6 +21,9 @@ from harness.checks.scaling import is_machinery
 # computing. What happens once, at first use, takes some tenths of a second.
 BLOCKS, COMPUTES = 0.1, 1.0
 
+# Where the standard library forks and waits until the child runs its own program.
+_STARTS = frozenset({("subprocess.py", "_execute_child"), ("popen_fork.py", "_launch"), ("util.py", "spawnv_passfds")})
+
 
 def judge(run: Gathered, program: Program | None) -> list[Finding]:
     """What was seen, without what a comment in the source takes out."""
@@ -64,11 +67,19 @@ def _stalls(stalls: list[dict[str, Any]], program: Program | None) -> Iterator[F
 
 
 def _is_the_agents(frames: list[dict[str, Any]], program: Program | None) -> bool:
-    """Below a line of the user's, and no import: that happens once, and not in each run."""
+    """Below a line of the user's, and neither an import, which happens once, nor the start of a process."""
     own = [frame for frame in frames if frame["own"]]
-    if not own or any("importlib" in frame["file"] for frame in frames):
+    if not own or any("importlib" in frame["file"] for frame in frames) or _starts_a_process(frames[-1]):
         return False
     return program is None or not program.ignores_where(BLOCKING_CALL.code, own[-1]["file"], own[-1]["line"])
+
+
+def _starts_a_process(frame: dict[str, Any]) -> bool:
+    """Whether it waits for a child that has yet to get a processor and to exec: how long says how busy the machine is.
+
+    ``asyncio.create_subprocess_exec`` waits there as well; waiting for what the child *does* has frames of its own.
+    """
+    return not frame["own"] and (frame["file"].rpartition("/")[2], frame["function"]) in _STARTS
 
 
 def _state(changed: list[dict[str, str]], program: Program | None) -> Iterator[Finding]:

@@ -48,11 +48,21 @@ def test_a_blocked_event_loop_is_named_with_the_users_line(one: dict[str, Any], 
         stall(0.3, LIBRARY),
         stall(3.0, frame("run", 5), frame("parse", 9, own=False, file="/lib/openai/_models.py"), waiting=False),
         stall(2.0, frame("run", 5), frame("_load", 1, own=False, file="<frozen importlib._bootstrap>"), waiting=False),
+        stall(0.4, frame("run", 5), frame("_execute_child", 1, own=False, file="/lib/python3.11/subprocess.py")),
     ],
-    ids=["short", "computes a little", "nobody of the user's", "an SDK's first call", "imports"],
+    ids=["short", "computes a little", "nobody of the user's", "an SDK's first call", "imports", "a child starts"],
 )
 def test_what_is_not_surely_the_agents_is_not_told(one: dict[str, Any]) -> None:
     assert inside_rules.judge(seen(one), None) == []
+
+
+def test_waiting_for_what_a_child_does_is_told() -> None:
+    below = (
+        frame("_execute_child", 1, own=False, file="/lib/subprocess.py"),
+        frame("wait", 2, own=False, file="/lib/x.py"),
+    )
+    [finding] = inside_rules.judge(seen(stall(0.4, frame("run", 5), *below)), None)
+    assert finding.id == "lint.blocking-call"
 
 
 def test_state_that_a_run_leaves_is_told_with_its_values() -> None:
