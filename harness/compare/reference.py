@@ -60,7 +60,15 @@ class Reference:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        process = self._process
+        await self._close()
+
+    async def end(self) -> None:
+        """End the process as soon as it has answered what it was asked."""
+        async with self._turn:
+            await self._close()
+
+    async def _close(self) -> None:
+        process, self._process = self._process, None
         if process is None:
             return
         if process.returncode is None:
@@ -120,6 +128,10 @@ class Reference:
         """Token ids as texts: whole, and without special tokens."""
         found = await self._one("texts", ids=[list(one) for one in ids])
         return found["whole"], found["texts"]
+
+    async def peak(self) -> int:
+        """Bytes that the process had at most since what it loaded was there; 0 where the system doesn't say."""
+        return int((await self._one("memory"))["peak"])
 
     async def generate(
         self, samples: Sequence[dict[str, Any]], sampling: dict[str, Any], dtype: str

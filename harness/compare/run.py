@@ -87,12 +87,15 @@ class _Comparison:
         server: Facts, facts: dict[str, Any], progress: Progress, loading: asyncio.Future[dict[str, Any]],
     ) -> None:  # fmt: skip
         self.job, self.store, self.tell = job, store, tell
-        self.engine, self.words, self.reference, self.server = engine, words, reference, server
+        self.engine, self.reference, self.server = engine, reference, server
         self.facts, self.progress, self.loading = facts, progress, loading
         self.notes: list[str] = []
         self.early = False
         self.files: list[str] = []
         self.check = TokenCheck(job, engine, server, words, reference, facts, self.notes)
+        self.all_rendered = self.scoring = False
+        # Bytes of the tokenizer's own process, at most, and whether it was there while the reference scored.
+        self.tokenizer = 0, False
 
     async def run(self, continued: int, rendered: asyncio.Event) -> Outcome:
         """All of it.
@@ -118,7 +121,9 @@ class _Comparison:
         checked = await self.check.rendered()
         todo = prompts(job, self.store, self.check.render)
         # Before the reference is busy, should it be the one that has the tokenizer.
-        ahead = [prompt async for prompt in _first(todo, max(_AHEAD, 2 * job.in_flight))]
+        most = max(_AHEAD, 2 * job.in_flight)
+        ahead = [prompt async for prompt in _first(todo, most)]
+        self.all_rendered = len(ahead) < most
         rendered.set()
         sampler = Sampler(
             job, self.engine, self.server, self.store, self.progress, tell=self.tell,
@@ -130,7 +135,7 @@ class _Comparison:
             else:
                 self.progress.scored += 1
         scoring = asyncio.ensure_future(self._score(sampler))
-        sampling = asyncio.ensure_future(self._sample(sampler, chain(ahead, todo)))
+        sampling = asyncio.ensure_future(self._sample(sampler, self._rendered(ahead, todo)))
         checking = asyncio.ensure_future(self.check.check(checked))
         watching = asyncio.ensure_future(self._is_another_model(first))
         try:
@@ -167,6 +172,8 @@ class _Comparison:
     async def _score(self, sampler: Sampler) -> None:
         self.facts |= await self.loading
         self.progress.seconds["loaded"] = time.monotonic() - self.progress.begun
+        await self._one_tokenizer()
+        self.scoring = True
         dtypes = list(self.job.dtypes[:1])
         # Where there is room for both, what waits for the server has time for the second, too.
         for dtype in self.job.dtypes[1:]:
@@ -175,6 +182,24 @@ class _Comparison:
         await score_as_they_come(
             self.reference, sampler, self.store, dtypes, self.progress, self.tell, self.job.batch_tokens
         )
+
+    async def _rendered(self, ahead: Sequence[Prompt], rest: AsyncIterator[Prompt]) -> AsyncIterator[Prompt]:
+        """What is there already, then the rest."""
+        for prompt in ahead:
+            yield prompt
+        async for prompt in rest:
+            yield prompt
+        self.all_rendered = True
+        await self._one_tokenizer()
+
+    async def _one_tokenizer(self) -> None:
+        """End the tokenizer's own process as soon as nothing hangs on it: the reference has the same one by then."""
+        own = self.check.words
+        if own is self.reference or not self.all_rendered or not self.loading.done():
+            return
+        self.check.words = self.reference
+        self.tokenizer = await own.peak(), self.scoring
+        await own.end()
 
     async def _is_another_model(self, first: str) -> bool:
         """Whether the first samples already show that there is nothing to compare."""
@@ -210,19 +235,16 @@ class _Comparison:
             async for answer in self.reference.score(rows, dtype=second):
                 self.store.scores(second).add(row_of(answer))
 
+    def _over_model(self) -> int:
+        """Bytes beyond the reference's weights at any one time, at most."""
+        size, beside = self.tokenizer
+        return self.reference.over_model + size if beside else max(self.reference.over_model, size)
+
     def _weighing(self) -> Weighing:
         return Weighing(
-            self.job, self.store, self.reference, self.words, self.server, self.facts, self.progress,
-            self.check.tokens, self.notes, self.early, self.files,
+            self.job, self.store, self.reference, self.check.words, self.server, self.facts, self.progress,
+            self.check.tokens, self.notes, self.early, self.files, self._over_model(),
         )  # fmt: skip
-
-
-async def chain(ahead: Sequence[Prompt], items: AsyncIterator[Prompt]) -> AsyncIterator[Prompt]:
-    """What is there already, then the rest."""
-    for prompt in ahead:
-        yield prompt
-    async for prompt in items:
-        yield prompt
 
 
 async def _first(items: AsyncIterator[Prompt], count: int) -> AsyncIterator[Prompt]:

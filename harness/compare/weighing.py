@@ -37,6 +37,7 @@ class Weighing:
         facts: of the reference.
         early: whether it ended because nothing fitted.
         files: in which the server's own folder differs from the reference's.
+        over_model: bytes that were taken beyond the weights, at most.
     """
 
     job: Job
@@ -50,6 +51,7 @@ class Weighing:
     notes: list[str]
     early: bool
     files: list[str]
+    over_model: int = 0
 
     async def outcome(self, continued: int) -> Outcome:
         """Figures, limits, reasons, and the worst samples as people read them."""
@@ -63,7 +65,7 @@ class Weighing:
             parts=(f"{self.server.dialect.name} at {self.job.endpoint.base_url}",
                    f"transformers {self.facts.get('transformers', '')}, {self.job.dtypes[0]}"),
             server=self.server.as_dict(),
-            reference={**self.facts, "path": self.job.reference, "over_model": self.reference.over_model},
+            reference={**self.facts, "path": self.job.reference, "over_model": self.over_model},
             figures={name: found.as_dict() for name, found in figures.items()},
             profile=evidence.profile, samples=samples, problems=problems, notes=self.notes,
             speed=dict(self.progress.seconds), continued=continued,

@@ -307,6 +307,10 @@ def fake_weights(folder: Path) -> Path:
     return folder
 
 
+# Bytes: of scoring, beyond the weights; of the process that has just the tokenizer.
+SCORING, TOKENIZER = 30_000_000, 100_000_000
+
+
 def main() -> None:
     """The reference's process."""
     options = json.loads(os.environ["TWO_SIDES"])
@@ -365,7 +369,10 @@ class _Reference:
             os.kill(os.getpid(), 9)
         for sample in asked["samples"]:
             yield {"id": sample["id"], **_score(sample, asked["views"], self._seed, asked["dtype"])}
-        yield {"done": True}
+        yield {"done": True, "over_model": SCORING}
+
+    def memory(self, _asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield {"peak": TOKENIZER}
 
 
 def _score(sample: dict[str, Any], views: list[dict[str, float]], seed: int, dtype: str) -> dict[str, Any]:

@@ -203,10 +203,11 @@ def _roll_out(channel: Channel, work: dict[str, Any], number: int, config: Any, 
     """One batch through the controller, as its ``rollout_batch`` does it."""
     proxies = list(getattr(controller, "proxy_addrs", []))
     if work["kind"] == "agent":
-        workflow, kwargs = OBSERVER, {"drydock": {**work["agent"], "work": number}}
-        if proxies:
-            # What the agents are given leads through a port that sees their calls; the proxy behind it is AReaL's own.
-            controller.proxy_addrs[:] = channel.ask("proxies", addresses=proxies)["addresses"]
+        # What the agents are given leads through a port that sees their calls; the proxy behind it is AReaL's own, and
+        # so is the way to it of all that AReaL itself asks there: four requests a run, which tell us nothing.
+        doors = channel.ask("proxies", addresses=proxies)["addresses"] if proxies else []
+        led = dict(zip(proxies, doors, strict=True))
+        workflow, kwargs = OBSERVER, {"drydock": {**work["agent"], "work": number, "doors": led}}
     else:
         workflow = "areal.workflow.rlvr.RLVRWorkflow"
         kwargs = {"reward_fn": work["reward"], "gconfig": config[1], "tokenizer": config[0].tokenizer_path}
@@ -225,7 +226,6 @@ def _roll_out(channel: Channel, work: dict[str, Any], number: int, config: Any, 
     finally:
         ended.set()
         watcher.join()
-        controller.proxy_addrs[:] = proxies
     seconds = time.monotonic() - began
     channel.say("batch", work=number, asked=len(data), got=len(results), seconds=seconds)
     tokenizer = _tokenizer(config)

@@ -1,8 +1,8 @@
 """Answers requests on standard input, one JSON document a line, until it is closed.
 
-Requests: ``{"do": "open" | "load" | "render" | "encode" | "pieces" | "texts" | "score" | "generate", …}``. An answer
-carries ``"re"``, the number of its request; ``score`` and ``generate`` answer one line a sample, as soon as it is done.
-What goes wrong is answered as ``{"re": …, "error": kind, "what": sentence}`` and ends nothing.
+Requests: ``{"do": "open" | "load" | "render" | "encode" | "pieces" | "texts" | "score" | "generate" | "memory", …}``.
+An answer carries ``"re"``, the number of its request; ``score`` and ``generate`` answer one line a sample, as soon as
+it is done. What goes wrong is answered as ``{"re": …, "error": kind, "what": sentence}`` and ends nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
-from .memory import forget_peak, resident
+from .memory import forget_peak, give_back, resident
 from .told import Told, of_memory
 
 Json = dict[str, Any]
@@ -38,6 +38,7 @@ class Program:
             "texts": self.texts,
             "score": self.score,
             "generate": self.generate,
+            "memory": self.memory,
         }
         self._models: dict[str, Any] = {}
         self._text: Any = None
@@ -51,7 +52,10 @@ class Program:
         from .text import Text, embeddings
 
         self._text = Text(asked["path"])
-        yield {"facts": {**self._text.facts(), "embeddings": embeddings(asked["path"])}}
+        facts = {**self._text.facts(), "embeddings": embeddings(asked["path"])}
+        give_back()
+        forget_peak()
+        yield {"facts": facts}
 
     def load(self, asked: Json) -> Iterator[Json]:
         """Tokenizer and weights; what was loaded before is let go first, or kept where there is plenty of room."""
@@ -69,6 +73,7 @@ class Program:
             model = Model(asked, self._text.tokenizer)
             model.touch()
             self._models[asked["dtype"]] = model
+            give_back()
             forget_peak()
             self._loaded = resident()
         yield {"facts": {**self._text.facts(), **self._models[asked["dtype"]].facts()}}
@@ -94,6 +99,10 @@ class Program:
             "whole": [self._text.decode(ids) for ids in asked["ids"]],
             "texts": [self._text.decode(ids, special=False) for ids in asked["ids"]],
         }
+
+    def memory(self, _asked: Json) -> Iterator[Json]:
+        """Bytes that this process had at most since what it was asked to load was there."""
+        yield {"peak": resident("VmHWM")}
 
     def score(self, asked: Json) -> Iterator[Json]:
         """Log-probabilities of each sample's output, teacher-forced."""

@@ -11,8 +11,9 @@ import torch
 from .text import source
 from .told import Told, of_memory
 
-# Logits of one chunk of positions, in bytes and in the widest type that is in use at the time.
-LOGITS_BYTES = 32e6
+# Logits of one chunk of positions, in bytes and in the widest type that is in use at the time, as a part of the bytes
+# of the weights that make them: each chunk reads all of these. Their log-softmax takes as much again.
+_LOGITS_SHARE, _LOGITS_BYTES = 0.125, 6e6
 # Of what is free, that weights may take beside others.
 _BESIDE = 0.125
 _SIZES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -122,7 +123,9 @@ class Model:
     def logits(self, states: torch.Tensor) -> Iterator[torch.Tensor]:
         """Logits (positions, vocabulary) in float32 or wider, a chunk of positions at a time."""
         wide = torch.float64 if self.dtype == torch.float64 else torch.float32
-        size = max(1, int(LOGITS_BYTES / (self.head.weight.shape[0] * torch.finfo(wide).bits / 8)))
+        weight = self.head.weight
+        most = max(_LOGITS_BYTES, _LOGITS_SHARE * weight.numel() * weight.element_size())
+        size = max(1, int(most / (weight.shape[0] * torch.finfo(wide).bits / 8)))
         with torch.inference_mode():
             for chunk in states.split(size):
                 yield self._after(self.head(chunk)).to(wide)

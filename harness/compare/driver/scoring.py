@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from .memory import give_back
+
 Sample = dict[str, Any]
 View = dict[str, Any]
 
@@ -43,6 +45,8 @@ def score(
             states = model.hidden(rows, [len(one["prompt"]) for one in batch])
             for one, own in zip(batch, states, strict=True):
                 yield {"id": one["id"], **_one(model, own, one["output"], views)}
+            # Batches differ in shape, so each would leave other holes behind, and memory would grow with their number.
+            give_back()
 
 
 def _length(sample: Sample) -> int:

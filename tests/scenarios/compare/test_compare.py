@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from harness.agent.source import locate_function
@@ -22,10 +23,11 @@ from harness.compare.checkpoint import Store
 from harness.compare.conversations import BUILT_IN
 from harness.compare.job import Job, Outcome
 from harness.compare.model import Sampling
+from harness.compare.reference import Reference
 from harness.errors import EnvironmentUnfit
 from harness.openai_api.http import Endpoint
 from tests.support.harness import CLONE, HARNESS, Ended
-from tests.support.two_sides import Sides, fake_python, fake_weights, serving
+from tests.support.two_sides import SCORING, TOKENIZER, Sides, fake_python, fake_weights, serving
 from tests.unit.compare import independent
 
 
@@ -73,6 +75,32 @@ def test_the_same_model_agrees_in_three_ways(dialect: str, tmp_path: Path) -> No
     # What was gathered is all there, and gives the same figures by another hand.
     assert independent.main(folder) == 0
     assert not list((tmp_path / "runs").glob(".compare-*"))
+
+
+@pytest.mark.parametrize(("samples", "taken"), [(10, TOKENIZER), (400, TOKENIZER + SCORING)])
+def test_memory_counts_all_processes_and_the_tokenizers_ends_when_nothing_hangs_on_it(
+    samples: int, taken: int, tmp_path: Path
+) -> None:
+    with serving(Sides()) as url:
+        answer = compare(url, tmp_path, "--hits", str(samples)).ok().json()
+    assert answer["samples"] == samples
+    # All of few samples are rendered before the weights are there; of many some are rendered while others are scored.
+    assert answer["reference"]["over_model"] == taken
+
+
+def test_a_process_that_ends_has_answered_before(tmp_path: Path) -> None:
+    async def ask() -> tuple[int, list[list[list[int]]]]:
+        async with Reference(str(fake_python(tmp_path))) as reference:
+            await reference.open("weights")
+            pid = reference.pid
+            answers = asyncio.gather(*(reference.encode([str(number)]) for number in range(20)))
+            await asyncio.sleep(0)
+            await reference.end()
+            return pid, await answers
+
+    pid, answers = asyncio.run(ask())
+    assert len(answers) == 20
+    assert not psutil.pid_exists(pid)
 
 
 def test_a_server_without_prompt_log_probs_is_compared_as_far_as_it_goes(tmp_path: Path) -> None:

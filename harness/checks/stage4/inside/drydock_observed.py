@@ -27,13 +27,15 @@ class Agent:
     """The user's agent, observed.
 
     Args:
-        drydock: names of its module, its class, file and arguments, the folders where it lies, the file for notes, and
-            the module that puts a reward into words.
+        drydock: names of its module, its class, file and arguments, the folders where it lies, the file for notes,
+            the module that puts a reward into words, and for each address of AReaL's proxies the one through which an
+            agent's calls are seen.
     """
 
     def __init__(self, drydock: dict[str, Any]) -> None:
         self._notes = drydock["notes"]
         self._rewards = drydock["rewards"]
+        self._doors = drydock.get("doors") or {}
         try:
             agent_class = _find(drydock)
             self._agent = agent_class(**drydock["arguments"])
@@ -48,6 +50,7 @@ class Agent:
         """One run of the agent; what it returns goes to AReaL unchanged."""
         data = dict(data)
         index = data.pop(MARK, None)
+        self._lead(extra_kwargs)
         key = extra_kwargs.get("api_key") or os.environ.get("OPENAI_API_KEY", "")
         about = {"index": index, "session": hashlib.sha256(str(key).encode()).hexdigest()[:16]}
         began = time.time()
@@ -59,6 +62,14 @@ class Agent:
             raise
         _note(self._notes, "returned", **about, seconds=time.time() - began, reward=_describe(self._rewards, reward))
         return reward
+
+    def _lead(self, extra_kwargs: dict[str, Any]) -> None:
+        """Have the agent's calls go where they are seen: by what it is given, or what its own process is told."""
+        if extra_kwargs.get("base_url") in self._doors:
+            extra_kwargs["base_url"] = self._doors[extra_kwargs["base_url"]]
+        for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+            if os.environ.get(name) in self._doors:
+                os.environ[name] = self._doors[os.environ[name]]
 
 
 def _find(drydock: dict[str, Any]) -> Any:
