@@ -117,7 +117,8 @@ def test_the_same_model_is_within_the_limits(name: str, request: pytest.FixtureR
 
 def test_a_mere_difference_in_dtype_is_told_from_other_weights(smol: Served, tmp_path: Path) -> None:
     """Beyond a strict limit both; one dtype more tells which it is, and without it that stays open."""
-    strict = ("--limits", "nemo-rl", *_SHORT)
+    # Questions with one short answer leave so little to round that some processors stay within this limit.
+    strict = ("--limits", "nemo-rl")
     same = compare(smol.url, smol.python, smol.weights, tmp_path, "--dtype", "float32,bfloat16", *strict)
     assert reasons(same) == [("dtype", "likely")]
     drawn = random.Random(1)
@@ -179,10 +180,13 @@ def test_another_rope_theta_is_named(qwen: Served, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["batch", "cache"])
 def test_one_server_in_two_ways(way: str, qwen: Served, tmp_path: Path) -> None:
-    ended = compare(qwen.url, qwen.python, qwen.weights, tmp_path, "--against", way)
+    # One at a time against 64 at once.
+    ended = compare(
+        qwen.url, qwen.python, qwen.weights, tmp_path, "--against", way, "--hits", "64", "--in-flight", "64"
+    )
     assert ended.code in (0, 1), str(ended)
     answer = ended.json()
-    assert answer["figures"]["first-second"]["samples"] == 12
+    assert answer["figures"]["first-second"]["samples"] == 64
     assert any("outputs are the same to the last bit" in note for note in answer["notes"]), answer["notes"]
     if way == "cache":
         # The server's own word on what came from its cache: none when cold, some when warm.
