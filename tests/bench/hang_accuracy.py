@@ -32,6 +32,7 @@ _APART = {
     "second_ten": "ten by somebody else who knew no rule",
     "third_ten": "ten that somebody met on call",
     "from_issues": "ten after public issues",
+    "fourth_ten": "ten more from a stranger's day on call",
 }
 RECORDED = ("recorded", "recorder", "public", "own", "later", "live", "healthy")
 

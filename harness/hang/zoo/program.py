@@ -77,7 +77,7 @@ def read(path: Path) -> Program:
 
 
 # Folders below the zoo's, whose programs are scored apart.
-APART = ("ten", "second_ten", "third_ten", "from_issues")
+APART = ("ten", "second_ten", "third_ten", "from_issues", "fourth_ten")
 
 
 def programs(folder: Path) -> list[Program]:
