@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from harness.hang import scene as scenes
-from harness.hang import waits
+from harness.hang import sleeping, waits
 from harness.hang.causes import RULES, Finding, logs_alone
 from harness.hang.causes.finding import say
 from harness.hang.causes.services import is_all_idle
@@ -37,6 +37,7 @@ def diagnose(dump: Dump) -> Verdict:
     scene = scenes.build(dump)
     findings = _best_of_each([finding for rule in RULES for finding in rule(scene)])
     verdict = _without_hang(scene, findings) or _by_findings(scene, findings)
+    _unless_asleep(scene, verdict)
     verdict.evidence += _not_looked_at(scene, verdict)
     describe(verdict, scene)
     return verdict
@@ -189,6 +190,20 @@ def _by_findings(scene: Scene, findings: list[Finding]) -> Verdict:
         laggards = []
     runners = {finding.cause: round(finding.score, 2) for finding in findings[1:6] if finding.score >= 0.3}
     return Verdict(state, cause, confidence, candidates, laggards, evidence, runners_up=runners)
+
+
+def _unless_asleep(scene: Scene, verdict: Verdict) -> None:
+    """Who hangs doesn't go on by itself; whoever is blamed and sleeps for a while does."""
+    blamed = [group for group in scene.groups if set(group.ids) & set(verdict.laggards) and group.role != "child"]
+    found = sleeping.in_the_way(blamed, scene.groups)
+    if found is None or verdict.state not in ("hung", "slow"):
+        return
+    sleep, sentence = found
+    verdict.gap = sleeping.gap(sleep)
+    verdict.evidence.append(sentence)
+    if verdict.state == "hung":
+        verdict.state = "slow"
+        verdict.confidence = "likely" if verdict.confidence == "certain" else verdict.confidence
 
 
 def _may_be_certain(scene: Scene, top: Finding) -> bool:

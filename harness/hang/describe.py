@@ -91,6 +91,8 @@ def _next_steps(verdict: Verdict, scene: Scene, steps: Iterable[str]) -> list[st
         wanted = [step for step in wanted if "TASKS=1" not in step]  # that was done
     wanted = _on_locks(scene, verdict, wanted)
     wanted = [f"docker unpause {name}" for name in _paused(scene, verdict)] + wanted
+    if verdict.gap is not None:
+        wanted.insert(0, f"make hang-dump GAP={verdict.gap}   # looks again when who sleeps has woken up")
     filled = [step.format(**values) for step in wanted if not ("{pid}" in step and not pid)]
     return list(dict.fromkeys(filled))[:6]
 

@@ -83,6 +83,7 @@ class Sample:
         switches: context switches so far, of both kinds.
         main_turns: how often its first thread came onto a core so far.
         gpu_percent: utilisation of the process's GPU.
+        sleeps: when its threads that sleep will go on by themselves, on the clock of ``at``, by their numbers.
     """
 
     threads: Threads = ()
@@ -94,7 +95,18 @@ class Sample:
     switches: int | None = None
     main_turns: int | None = None
     gpu_percent: float | None = None
+    sleeps: dict[str, float] = field(default_factory=dict)
     error: str = ""
+
+
+@dataclass(frozen=True)
+class LockWait:
+    """A thread that waits for a lock of its process; see ``processes.sampling.thread_locks.Waiting``."""
+
+    thread: str
+    wants: str
+    line: str
+    holds: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -108,6 +120,7 @@ class Process:
         local_world_size: ranks on its node, as its launcher told it.
         syscall: the call of the kernel in which its first thread sleeps, with its arguments (``/proc/PID/syscall``).
         lock_holder: who holds the lock on a file that it waits for, and which file.
+        locks: its threads that wait for a lock between threads, with those that they hold.
         backends: of the process groups of torch.distributed that it belongs to.
         here: its number where the dump was asked for; None: the same as ``pid``; 0: it can't be seen from there.
         missing: expected, but not found.
@@ -134,6 +147,7 @@ class Process:
     wchan: str = ""
     syscall: str = ""
     lock_holder: str = ""
+    locks: list[LockWait] = field(default_factory=list)
     listens: bool = False
     backends: str = ""
     missing: bool = False

@@ -69,6 +69,7 @@ class Verdict:
         runners_up: further codes that were considered, with their scores.
         elsewhere: where the mistake may sit when that isn't where it hangs.
         next: commands and looks, the most telling first.
+        gap: seconds between two samples that would tell whether who sleeps gets on; None where nobody does.
     """
 
     state: State
@@ -87,6 +88,7 @@ class Verdict:
     tree: list[dict[str, Any]] = field(default_factory=list)
     recorder: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    gap: int | None = None
 
     @property
     def hangs(self) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Literal
 
+from harness.hang import sleeping
 from harness.hang.causes.awaited import by_tasks, waits_for_capacity
 from harness.hang.causes.finding import Cause, Finding, named, say
 from harness.hang.grouping import names
@@ -94,9 +96,13 @@ def server(scene: Scene) -> Iterable[Finding]:
         loop = f"{say(held)}, inside its serving loop: nothing else is answered meanwhile."
         yield Finding("server-blocked", 0.88 if clients else 0.74, named(held), [loop])
     elif clients and handling and not any(group.moved for group in handling):
-        yield Finding(
-            "server-blocked", 0.78, named(handling), [asking, f"A handler of {names(ids(handling))} is stuck."]
-        )
+        stuck = f"A handler of {names(ids(handling))} is stuck."
+        if sleep := sleeping.all_handlers(handling):
+            stuck = (
+                f"A thread of {names(ids(handling))} sleeps for {sleep.left:.0f} s more, and goes on by itself then."
+            )
+        state: Literal["hung", "slow"] = "slow" if sleep else "hung"
+        yield Finding("server-blocked", 0.78, named(handling), [asking, stuck], state)
     elif clients and servers and all(group.idle for group in servers):
         front = [group for group in servers if group.kind in ("loop", "serve")] or servers
         paused = f"The server has nothing to do: {say(servers)}. A paused server looks the same."

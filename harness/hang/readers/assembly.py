@@ -6,7 +6,7 @@ import json
 import posixpath
 
 from harness.hang.folder import Manifest, ProcessEntry, SampleEntry
-from harness.hang.model import Dump, Loop, Process, Recording, Sample, Task, Threads
+from harness.hang.model import Dump, LockWait, Loop, Process, Recording, Sample, Task, Threads
 from harness.hang.readers import identity
 from harness.hang.readers.identity import NameParts
 from harness.hang.readers.logs import Hints
@@ -22,7 +22,8 @@ _SAME_FIELDS = (
 )  # fmt: skip
 # Likewise of their samples.
 _SAME_NUMBERS = (
-    "at", "state", "cpu_seconds", "read_bytes", "write_bytes", "switches", "main_turns", "gpu_percent", "error",
+    "at", "state", "cpu_seconds", "read_bytes", "write_bytes", "switches", "main_turns", "gpu_percent", "sleeps",
+    "error",
 )  # fmt: skip
 
 
@@ -115,6 +116,7 @@ class Assembly:
             role=entry.role if entry.role in ("rank", "child", "driver", "server", "worker", "launcher") else "",  # type: ignore[arg-type]
             **{name: getattr(entry, name) for name in _SAME_FIELDS},
         )
+        process.locks = _locks(entry)
         process.samples = [self._sample(sample, folder, used) for sample in entry.samples]
         process.state = process.state or next((s.state for s in reversed(process.samples) if s.state), "")
         process.logs = [posixpath.join(folder, name) for name in process.logs]
@@ -168,3 +170,15 @@ class Assembly:
             stem = parts.stem.removesuffix(".tasks")
             owner = by_pid.get(pid) or next((p.id for p in dump.processes if p.source.startswith(f"{stem}.")), "")
             dump.tasks[owner or stem], dump.loops[owner or stem] = tasks, loops
+
+
+def _locks(entry: ProcessEntry) -> list[LockWait]:
+    """For which locks its threads wait; what isn't written as we write it is left out."""
+    found = []
+    for one in entry.locks:
+        thread, wants, line, holds = (one.get(name) for name in ("thread", "wants", "line", "holds"))
+        if isinstance(wants, str) and isinstance(holds, list):
+            pairs = [pair for pair in holds if isinstance(pair, (list, tuple)) and len(pair) == 2]
+            held = tuple((str(lock), str(place)) for lock, place in pairs)
+            found.append(LockWait(str(thread or ""), wants, str(line or ""), held))
+    return found

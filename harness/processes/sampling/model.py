@@ -39,6 +39,7 @@ class SampleEntry:
             this is), ``faulthandler``, ``proc``.
         at: seconds since the first sample of the whole dump.
         switches, main_turns: how often its threads, and its first one, came onto a core so far.
+        sleeps: when threads that sleep will go on by themselves, by their numbers, on the same clock as ``at``.
     """
 
     file: str | None = None
@@ -51,6 +52,7 @@ class SampleEntry:
     switches: int | None = None
     main_turns: int | None = None
     gpu_percent: float | None = None
+    sleeps: dict[str, float] = field(default_factory=dict)
     error: str = ""
 
 
@@ -71,6 +73,7 @@ class ProcessEntry:
         exit_code: of a process that has ended, where somebody kept it.
         wchan, syscall: where the kernel has it, for a process in state D or one that no dumper could read.
         lock_holder: who holds the lock on a file that it waits for, and which file.
+        locks: threads that wait for a lock between threads (``thread_locks.Waiting``).
         job: what the ranks of one launch have in common (the address of their store), to tell two jobs apart.
         blocked_call: with ``locals``, the call of torch.distributed that it is in, with types and sizes of its tensors.
         recorder: the file in this folder with its Flight Recorder.
@@ -99,6 +102,7 @@ class ProcessEntry:
     wchan: str = ""
     syscall: str = ""
     lock_holder: str = ""
+    locks: list[dict[str, Any]] = field(default_factory=list)
     listens: bool = False
     backends: str = ""
     missing: bool = False

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from harness import __version__
-from harness.processes.sampling import facts, file_locks, gpu, inside, roles, turns
+from harness.processes.sampling import facts, file_locks, gpu, inside, roles, sleeps, thread_locks, turns
 from harness.processes.sampling.aside import Logs, recorder_of
 from harness.processes.sampling.dumper import DENIED, MISSING, Dumped, Dumper, find_py_spy
 from harness.processes.sampling.find import find
@@ -126,6 +126,7 @@ class Sampling:
             if entry.missing or entry.state in ("Z", "X") or self._broken_off.is_set():
                 continue
             self._follow_tasks(entry)
+            self._follow_locks(entry)
             logs.own(entry)
             if entry.role == "rank" and (found := recorder_of(entry, facts.environ(entry.pid))) is not None:
                 entry.recorder = found[0] if found[0] not in self.answer.dumps else f"{entry.pid}/{found[0]}"
@@ -145,6 +146,12 @@ class Sampling:
                 self.answer.notes.append(f"await chains of {entry.pid}: it was held up for {found.seconds:.1f} s")
         elif self._request.tasks and last is not None and b"asyncio" in self.answer.dumps[last]:
             self.answer.notes.append(f"await chains of {entry.pid} couldn't be had: {found.error}")
+
+    def _follow_locks(self, entry: ProcessEntry) -> None:
+        last = next((sample.file for sample in reversed(entry.samples) if sample.file), None)
+        if last is not None and last.endswith(".json") and entry.state == "S":
+            found = thread_locks.waiting(entry.pid, self.answer.dumps[last])
+            entry.locks = [one.as_dict() for one in found]
 
     def _too_late(self) -> None:
         self.answer.notes.append(f"broke off after {self._request.timeout_seconds:g} s; not every sample was taken")
@@ -191,6 +198,7 @@ class Sampling:
             write_bytes=look.write_bytes,
             switches=look.switches,
             main_turns=_main_turns(look, entry.pid),
+            sleeps={str(thread): round(at + left, 2) for thread, left in sleeps.ends(entry.pid, look.threads).items()},
         )
         earlier = self._asleep.get(entry.pid)
         if earlier is not None and turns.unmoved(earlier.turns, look.threads, earlier.threads, now - earlier.at):
