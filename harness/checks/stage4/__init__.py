@@ -4,6 +4,7 @@
 ``inside``   what a framework's worker imports in the agent's place: the agent, with a note of what it returned
 ``doors``    two ports of 127.0.0.1 that see the calls of agents and of the framework's engine
 ``wanted``   what to do, from the settings and the training configuration
+``job``      what a driver is told: its file and its environment
 ``gather``   starts the driver, follows it, takes a hang dump where nothing moves, ends all it has started
 ``stall``    decides, while it runs, whether anything can still move
 ``reasons``  reads a worker's own reason out of its log

@@ -15,7 +15,8 @@ from harness.checks.findings import Finding, StageResult
 from harness.checks.lint import run as lint_run
 from harness.checks.stage4 import keep, rules, support, verl_rules
 from harness.checks.stage4.data import Asked, Rolled
-from harness.checks.stage4.gather import Gathered, Setup, gather
+from harness.checks.stage4.gather import Gathered, gather
+from harness.checks.stage4.job import Setup
 from harness.checks.stage4.wanted import DEBUGGER, Wanted, backend
 from harness.openai_api import probes
 from harness.openai_api.http import Endpoint, Server

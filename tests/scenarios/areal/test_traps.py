@@ -13,7 +13,7 @@ import pytest
 from harness.agent.source import locate
 from harness.checks.samples import Sample
 from harness.checks.stage4 import gather as gathering
-from harness.checks.stage4 import rules
+from harness.checks.stage4 import job, rules
 from harness.checks.stage4.data import Asked, Rolled
 from harness.openai_api.http import Endpoint
 from tests.scenarios.areal.conftest import AGENTS, SAMPLE, Stage4, areal_python
@@ -60,19 +60,19 @@ def test_an_example_of_what_only_areal_shows(stage4: Stage4, example: Example) -
 
 
 def test_a_proxy_that_was_not_started(stage4: Stage4, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = gathering._job
+    made = job.write_job
 
     def without(*arguments: Any) -> Path:
         file = made(*arguments)
         file.write_text(json.dumps({**json.loads(file.read_text()), "start_proxy": False}))
         return file
 
-    monkeypatch.setattr(gathering, "_job", without)
+    monkeypatch.setattr(gathering, "write_job", without)
     stage4.arguments("Sound")
     agent = locate(f"{AGENTS}:Sound", folders=[AGENTS.parent])
     asked = Asked("agent", "Sound", 1, 1)
     gathered = gathering.Gathered(Rolled(asked))
-    setup = gathering.Setup(
+    setup = job.Setup(
         areal_python(),
         stage4.folder / "train.yaml",
         {},

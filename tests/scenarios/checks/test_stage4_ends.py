@@ -15,7 +15,8 @@ import pytest
 
 from harness.checks.stage4 import gather as gathering
 from harness.checks.stage4.data import Asked, Rolled
-from harness.checks.stage4.gather import Gathered, Setup, gather
+from harness.checks.stage4.gather import Gathered, gather
+from harness.checks.stage4.job import Setup
 from harness.openai_api.http import Endpoint
 from tests.support.harness import HARNESS
 

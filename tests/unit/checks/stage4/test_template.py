@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness.checks.stage4 import gather
+from harness.checks.stage4 import job
 
 
 def load(name: str) -> Any:
     """A module that runs in a framework's interpreter."""
-    spec = importlib.util.spec_from_file_location(name, gather.HERE / f"inside/{name}.py")
+    spec = importlib.util.spec_from_file_location(name, job.HERE / f"inside/{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -9,7 +9,7 @@ import pytest
 
 from harness.agent.source import AgentSource
 from harness.checks.stage4 import support
-from harness.checks.stage4.gather import names_of
+from harness.checks.stage4.job import names_of
 from harness.checks.stage4.stage import scheduler_line
 from harness.checks.stage4.wanted import MODEL_FOLDER, MOST_PROMPTS, Wanted, backend, wanted
 from harness.errors import BadConfig, BadSetting, DrydockError, LibraryMissing
