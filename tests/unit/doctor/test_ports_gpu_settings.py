@@ -16,10 +16,12 @@ from harness.doctor.probing import Answer
 from harness.doctor.topics import settings
 from harness.doctor.topics.gpu import Gpus
 from harness.doctor.topics.gpu import decide as decide_gpus
-from harness.doctor.topics.ports import Port, bound_by_dev, decide, gather
+from harness.doctor.topics.ports import CHECKS, Port, bound_by_dev, decide, gather
 from harness.doctor.topics.settings import decide_model, decide_origins
 from harness.errors import UnknownModel
+from harness.places import write_whole
 from harness.settings import load_settings
+from harness.stack.machines import worker
 
 
 def test_free_ours_and_taken_ports() -> None:
@@ -49,6 +51,16 @@ def test_what_dev_binds_itself_where_machines_may_join_is_ours(tmp_path: Path, m
     assert held == {8266: ("drydock-dev-1", settings.project)}
     assert gather("DASHBOARD_PORT", 8266, settings.project, held).state == "ours"
     assert bound_by_dev(load_settings(environ={}), None) == {}
+
+
+def test_a_node_of_another_s_cluster_publishes_nothing(tmp_path: Path) -> None:
+    """So it is all the same who has the ports of a stack there."""
+    settings = load_settings(environ={})
+    write_whole(settings.state_dir / worker.RECORD, '{"head": "10.0.0.1:6379"}')
+    (tmp_path / "compose.yaml").touch()
+    [finding] = CHECKS[0].look(Context(settings=settings, clone=tmp_path))
+    assert finding.sign == "note"
+    assert "10.0.0.1:6379" in finding.text
 
 
 def test_a_listening_program_has_its_port() -> None:
