@@ -78,6 +78,8 @@ CAUSES = (
 )
 
 _EXIT_CODE = re.compile(r"ended, with exit code (-?\d+)")
+# Where a server waits for those that it has started.
+_ENGINE = re.compile(r"wait_for_ready|wait_for_engine_startup")
 # Waits that end only by somebody else's doing.
 _DEPENDENT = COMMUNICATION | {
     "ray-get", "pipe", "queue", "mp-queue", "join", "future", "engine-reply", "http", "rollout", "dataloader",
@@ -258,9 +260,21 @@ def init(scene: Scene) -> Iterable[Finding]:
             "init", 0.6 if at_run_time else 0.87, named(late), [*evidence, f"Not there yet: {say(late)}."],
             "slow" if slow else "hung",
         )  # fmt: skip
+    elif starting := _what_an_engine_starts(scene, joining):
+        # Its front waits for its own workers, which load, compile and measure for minutes.
+        yield Finding(
+            "init", 0.7, named(starting), [*evidence, f"What is being started gets on: {say(starting)}."], "slow"
+        )
     else:
         everybody = "All that were dumped are there: is WORLD_SIZE, MASTER_ADDR or MASTER_PORT another on some rank?"
         yield Finding("init", 0.6 if at_run_time else 0.7, [], [*evidence, everybody])
+
+
+def _what_an_engine_starts(scene: Scene, joining: list[Group]) -> list[Group]:
+    """Who gets on while nobody but parts of an inference server wait for the first meeting."""
+    if any(group.role == "rank" or not _ENGINE.search(str(group.wait)) for group in joining):
+        return []
+    return [group for group in scene.others if group.gets_on or group.computes]
 
 
 RULES = (stopped, dead_peer, cleanup, init)
