@@ -174,6 +174,8 @@ def _by_findings(scene: Scene, findings: list[Finding]) -> Verdict:
     if top.score < WORTH_SAYING or (second is not None and gap < GAP_UNDECIDED and second.score >= 0.4):
         confidence = "undecided"
         candidates = [finding.cause for finding in findings[:2] if finding.score >= 0.4]
+    elif top.state == "unknown":
+        confidence = "undecided"
     elif top.score >= CERTAIN and gap >= GAP_CERTAIN and _may_be_certain(scene, top):
         confidence = "certain"
     state: State = top.state

@@ -67,6 +67,11 @@ _BLIND = (
     "three that only compute raised an alarm. The figures above are of rules that were changed after that: who computes",  # noqa: E501
     "is slow; the interpreter's lock is held in every sample or isn't; a wait inside a callback of asyncio's; the last",
     "thread at a queue; workers that were forked while a lock was taken.",
+    "",
+    "The fourth ten came of another day on call: five on which the verdict had been wrong, written down anew, and five of",  # noqa: E501
+    "their kind; whoever wrote them knew the rules. Their first score: cause 1 of 5, laggards 2 of 5, three false alarms",  # noqa: E501
+    "of 5, none certain and wrong. The figures above are of rules that were changed after that: who sleeps until a",
+    "moment that it has named itself, locks between threads by their source, a future that only a heartbeat could bring.",  # noqa: E501
 )
 
 

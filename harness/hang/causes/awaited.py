@@ -49,6 +49,24 @@ def by_tasks(scene: Scene, group: Group, known: Awaited) -> Iterable[Finding]:
         yield Finding("async-lost", 0.41, who, [*chains, f"Tasks look again and again whether they may go on.{due}"])
 
 
+def beside_a_heartbeat(scene: Scene, group: Group) -> list[str]:
+    """Sentences on tasks that only tasks of the same loop could wake up, which do nothing but sleep and wake up.
+
+    No socket, thread or child could bring what is awaited. A task that looks for it now and then looks the same.
+    """
+    known = group.awaited
+    if known is None or not known.within or not known.sleeping or known.outside or known.threads or known.watched != 0:
+        return []
+    if any(wait.own for wait in group.standing.others) or scene.children_of([group]):
+        return []
+    waits = {str(wait.place) for wait in known.within if wait.own and wait.kind in ("future", RUNNING)}
+    if not waits:
+        return []
+    beats = ", ".join(sorted({str(wait.place) for wait in known.sleeping if wait.own})[:3])
+    only = f"Only tasks of the same loop can give what is awaited in {', '.join(sorted(waits)[:3])}"
+    return [*said(scene, group), f"{only}, and they sleep and wake up: {beats}. Is one of them to bring it?"]
+
+
 def said(scene: Scene, group: Group) -> list[str]:
     """Await chains in words, most frequent first."""
     counted: Counter[str] = Counter()

@@ -39,13 +39,14 @@ class Finding:
 
     Attributes:
         score: 0 to 1. From 0.88 the signature is unmistakable; below 0.5 it is worth a mention only.
+        state: ``unknown`` where it is worth saying, and a healthy program may look the same.
     """
 
     cause: str
     score: float
     laggards: list[str] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
-    state: Literal["hung", "slow"] = "hung"
+    state: Literal["hung", "slow", "unknown"] = "hung"
 
 
 Rule = Callable[[Scene], Iterable[Finding]]

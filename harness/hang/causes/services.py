@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from harness.hang import sleeping
-from harness.hang.causes.awaited import by_tasks, waits_for_capacity
+from harness.hang.causes.awaited import beside_a_heartbeat, by_tasks, waits_for_capacity
 from harness.hang.causes.finding import Cause, Finding, named, say
 from harness.hang.grouping import names
 from harness.hang.groups import Group, count, ids
@@ -163,7 +163,9 @@ def lost_await(scene: Scene) -> Iterable[Finding]:
         evidence = [f"{names(who)}: the event loop sleeps; every task waits for something ({group.wait})."]
         missed = bool(scene.joined) and group in scene.off
         gets_on = group.wakes or any(other.moved for other in scene.groups)
-        if gets_on and not missed and not waits_for_capacity(scene, group):
+        if not missed and (lost := beside_a_heartbeat(scene, group)):
+            yield Finding("async-lost", 0.5, who, [*evidence, *lost], "unknown")
+        elif gets_on and not missed and not waits_for_capacity(scene, group):
             alive = "But it is woken up again and again." if group.wakes else "But others get on meanwhile."
             yield Finding("async-lost", 0.41, who, [*evidence, alive])
         elif group.awaited is not None:

@@ -148,3 +148,29 @@ def test_thousands_of_tasks_are_counted_once_a_chain() -> None:
     known = awaits.of(found, ["driver"])
     assert known is not None
     assert (len(known.locks), len(known.within), known.stuck) == (20_000, 20_000, True)
+
+
+BEAT = task("heartbeat app.py:30", SLEEP)
+LOST = task("rollout app.py:38", "Client.ask app.py:20")
+
+
+def test_what_only_a_heartbeat_could_bring_is_told_and_not_called_hung() -> None:
+    """A task that looks for it every half second would look the same."""
+    verdict = judged(LOST, BEAT, loop=Loop(1, 0.4, 0))
+    assert (verdict.state, verdict.cause, verdict.confidence) == ("unknown", "async-lost", "undecided")
+    assert verdict.laggards == ["driver"]
+    assert any("Client.ask (app.py:20)" in text and "heartbeat (app.py:30)" in text for text in verdict.evidence)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "loop"),
+    [
+        ([LOST, BEAT], Loop(1, 0.4, 1)),  # a socket may bring it
+        ([LOST, BEAT, task("ask app.py:5", *HTTP)], Loop(1, 0.4, 0)),
+        ([BEAT], Loop(1, 0.4, 0)),
+        ([LOST, BEAT], None),
+    ],
+    ids=["a socket", "an answer", "nobody waits", "a loop that couldn't be read"],
+)
+def test_where_it_may_come_from_elsewhere_nothing_is_said_of_that(tasks: list[Task], loop: Loop | None) -> None:
+    assert judged(*tasks, loop=loop).cause != "async-lost" or judged(*tasks, loop=loop).state != "unknown"
