@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import os
 import re
@@ -21,7 +22,7 @@ from harness.compare.conversations import find
 from harness.compare.interpreter import python_for
 from harness.compare.job import Job
 from harness.compare.model import Sampling
-from harness.errors import BadSetting, NoServerNamed, UnknownModel, UnusableModel
+from harness.errors import BadSetting, NoServerNamed, NoSuchRun, UnknownModel, UnusableModel
 from harness.models import ModelFiles, abandon_conversion, ensure_weights, here, resolve
 from harness.openai_api.http import Endpoint
 from harness.runs import Redactor, RunFolder, index, shown
@@ -152,14 +153,20 @@ def _against(settings: Settings, endpoint: Endpoint) -> tuple[str, Endpoint | No
     """What ``AGAINST`` means: a way, a second server, or an earlier run.
 
     Raises:
-        BadSetting, NoSuchRun: nothing.
+        BadSetting: nothing.
     """
     given = settings.against.strip()
     if not given or given in ("batch", "cache"):
         return given, None, None
     if given.startswith(("http://", "https://")):
         return "server", Endpoint.parse(given, endpoint.api_key), None
-    return "run", None, index.find(settings.runs_dir, given)
+    try:
+        return "run", None, index.find(settings.runs_dir, given)
+    except NoSuchRun as error:
+        raise BadSetting(
+            f"AGAINST={given} is neither a way, nor a server, nor a finished run. {error.consequence}".strip(),
+            mend="AGAINST=batch, cache, http://HOST:PORT/v1, or a run's folder (make runs lists them)",
+        ) from None
 
 
 def _weights(settings: Settings) -> tuple[str, int]:
@@ -247,4 +254,5 @@ def _keep(store: Store, folder: Path) -> None:
     store.close()
     for file in sorted(store.folder.iterdir()):
         shutil.move(str(file), folder / file.name)
-    store.folder.rmdir()
+    with contextlib.suppress(OSError):  # the same comparison has begun anew there
+        store.folder.rmdir()

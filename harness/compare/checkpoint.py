@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from harness.compare.model import Sample, Score
+from harness.errors import Busy
+from harness.runs.folder import explained
 
 
 class Lines:
@@ -49,11 +54,19 @@ class Lines:
         return array("q", sorted(self._places))
 
     def add(self, value: Mapping[str, Any]) -> None:
-        """Write one; it is on its way to the disk when this returns."""
-        self._file.seek(0, 2)
-        self._places[value["id"]] = self._file.tell()
-        self._file.write(json.dumps(value).encode() + b"\n")
-        self._file.flush()
+        """Write one; it is on its way to the disk when this returns.
+
+        Raises:
+            NoSpace, RunsNotWritable: it can't be written.
+        """
+        try:
+            self._file.seek(0, 2)
+            place = self._file.tell()
+            self._file.write(json.dumps(value).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise explained(error, self.path.parent) from None
+        self._places[value["id"]] = place
 
     def get(self, number: int) -> dict[str, Any]:
         """Read one."""
@@ -63,7 +76,8 @@ class Lines:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # what couldn't be written is tried once more
+            self._file.close()
 
 
 class Store:
@@ -71,14 +85,36 @@ class Store:
 
     Args:
         folder: where it is; made if it isn't there.
+
+    Raises:
+        Busy: another process has it.
+        NoSpace, RunsNotWritable: it can't be there.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        self.samples = Lines(folder / "samples.jsonl", lambda value: Sample(**value))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._held = os.open(folder, os.O_RDONLY)
+            self._be_alone()
+            self.samples = Lines(folder / "samples.jsonl", lambda value: Sample(**value))
+        except OSError as error:
+            raise explained(error, folder.parent) from None
         self._scores: dict[str, Lines] = {}
         self._answers: Lines | None = None
+
+    def _be_alone(self) -> None:
+        """Hold the folder until it is closed, or the process ends: two would write between each other's lines."""
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._held)
+            raise Busy(
+                f"the same comparison is going on already, in another process ({self.folder})",
+                mend="wait for it; or other settings, which make it another comparison",
+            ) from None
+        except OSError:
+            pass  # a file system without locks
 
     def scores(self, of: str) -> Lines:
         """What somebody says about the samples: ``bfloat16``, ``float32``, ``second``."""
@@ -117,6 +153,7 @@ class Store:
         for lines in (self.samples, *self._scores.values(), self._answers):
             if lines is not None:
                 lines.close()
+        os.close(self._held)
 
 
 def key(job: Mapping[str, Any]) -> str:

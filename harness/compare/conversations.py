@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -47,9 +48,16 @@ def read(path: Path) -> Iterator[Conversation]:
                 if text.strip():
                     yield _conversation(path, number, text)
     except OSError as error:
-        raise DataUnreadable(f"{path} can't be read: {error.strerror}") from None
+        raise DataUnreadable(
+            f"{path} can't be read: {error.strerror}", consequence="Nothing was compared.",
+            mend=f"ls -l {shlex.quote(str(path))}   # may you read it?",
+        ) from None  # fmt: skip
     except UnicodeDecodeError:
-        raise DataUnreadable(f"{path} isn't UTF-8") from None
+        raise DataUnreadable(
+            f"{path} isn't UTF-8",
+            consequence="Nothing was compared.",
+            mend=f"iconv -f ENCODING -t UTF-8 {shlex.quote(str(path))} > OTHER.jsonl   # from what it is in",
+        ) from None
 
 
 def _conversation(path: Path, number: int, text: str) -> Conversation:

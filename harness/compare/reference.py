@@ -185,8 +185,12 @@ class Reference:
             line = await process.stdout.readline()
             if not line:
                 raise self._ended(await process.wait(), asked)
-            answer = json.loads(line)
-            if answer.get("re") != number:
+            try:
+                answer = json.loads(line)
+                other = answer.get("re") != number
+            except (ValueError, AttributeError):
+                raise self._no_python(line) from None
+            if other:
                 continue  # to a question that was given up
             if "error" in answer:
                 raise self._error(answer, asked)
@@ -198,11 +202,20 @@ class Reference:
         while line := await self._process.stderr.readline():
             self._said = [*self._said[-40:], line.decode("utf-8", "replace").rstrip()]
 
+    def _no_python(self, said: bytes) -> Exception:
+        """Answers come on a pipe of their own, so what isn't one comes from something else than our program."""
+        return ReferenceUnusable(
+            f"{self.python} is no Python: it answers {said[:80].decode('utf-8', 'replace').strip()!r}",
+            mend="COMPARE_PYTHON=PYTHON   # an interpreter with torch and transformers; without: one is made",
+        )
+
     def _ended(self, code: int, asked: dict[str, Any]) -> Exception:
         if code == -9:
             return _too_big("the reference was killed, most likely because memory ran out", asked)
         last = next((line for line in reversed(self._said) if line.strip()), "")
-        return ReferenceUnusable(f"the reference ended with exit code {code}: {last[:300]}")
+        return ReferenceUnusable(
+            f"the reference, a process of {self.python}, ended with exit code {code}{': ' if last else ''}{last[:300]}"
+        )
 
     def _error(self, answer: dict[str, Any], asked: dict[str, Any]) -> Exception:
         what = str(answer.get("what", ""))
@@ -214,6 +227,8 @@ class Reference:
                 consequence="The trainer's side can't be computed.",
                 mend="COMPARE_PYTHON=PYTHON   # an interpreter with torch and transformers; without: one is made",
             )
+        if answer["error"] == "device":
+            return ReferenceUnusable(what, mend="DEVICE=cpu   # or COMPARE_PYTHON=PYTHON, whose torch has the device")
         return ReferenceUnusable(what)
 
 

@@ -80,7 +80,7 @@ class RunFolder:
                     continue
                 return cls(path, verb, redactor or Redactor())
         except OSError as error:
-            raise _explained(error, root) from None
+            raise explained(error, root) from None
         raise RunsNotWritable(f"{root} holds a thousand runs of this second")
 
     def __enter__(self) -> RunFolder:
@@ -173,7 +173,7 @@ class RunFolder:
             if beside is not None:
                 with contextlib.suppress(OSError):
                     os.unlink(beside)
-            raise _explained(error, self.path) from None
+            raise explained(error, self.path) from None
         return target
 
 
@@ -225,7 +225,8 @@ def _fingerprint(gather: Fingerprint) -> Mapping[str, Any]:
         return {"not gathered": f"{type(error).__name__}: {error}"}
 
 
-def _explained(error: OSError, place: Path) -> DrydockError:
+def explained(error: OSError, place: Path) -> DrydockError:
+    """What to say when something can't be written there: that the disk is full, or what else the system says."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return NoSpace(
             f"no space left to write results into {place}",

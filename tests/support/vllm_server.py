@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from harness.models import ensure_weights, resolve
 from harness.settings import load_settings
 from tests.support.harness import CLONE, free_port
@@ -63,14 +65,15 @@ def random_vision(python: str, folder: Path) -> Path:
 
 
 @contextmanager
-def serving(python: str, weights: Path, folder: Path, *more: str) -> Iterator[str]:
+def serving(python: str, weights: Path, folder: Path, *more: str, port: int = 0) -> Iterator[str]:
     """A server with these weights under the name ``tiny``; gives its base URL.
 
     Args:
         folder: for its log.
         more: further flags.
+        port: to listen on; 0: any.
     """
-    port, log = free_port(), folder / "vllm.log"
+    port, log = port or free_port(), folder / "vllm.log"
     environment = {
         "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1",
@@ -92,6 +95,15 @@ def serving(python: str, weights: Path, folder: Path, *more: str) -> Iterator[st
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def processes(url: str) -> list[psutil.Process]:
+    """Those of a server on this machine, the one that listens first."""
+    port = int(url.split(":")[2].split("/")[0])
+    owner = next(one.pid for one in psutil.net_connections("tcp")
+                 if one.status == "LISTEN" and tuple(one.laddr)[1:] == (port,) and one.pid)  # fmt: skip
+    server = psutil.Process(owner)
+    return [server, *server.children(recursive=True)]
 
 
 def wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:

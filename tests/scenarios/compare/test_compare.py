@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,29 +23,10 @@ from harness.compare.model import Sampling
 from harness.compare.reference import Reference
 from harness.errors import EnvironmentUnfit
 from harness.openai_api.http import Endpoint
-from tests.support.harness import CLONE, HARNESS, Ended
+from tests.support.comparing import begin, compare, wait_for_lines
+from tests.support.harness import Ended
 from tests.support.two_sides import SCORING, TOKENIZER, Sides, fake_python, fake_weights, serving
 from tests.unit.compare import independent
-
-
-def arguments(url: str, folder: Path, python: Path, *more: str) -> list[str]:
-    weights = fake_weights(folder / "weights")
-    return [
-        "compare", "--base-url", url, "--model", "two-sides", "--reference", str(weights),
-        "--compare-python", str(python), "--hits", "10", "--max-tokens", "16", "--json", *more,
-    ]  # fmt: skip
-
-
-def compare(url: str, folder: Path, *more: str, python: Path | None = None, timeout: float = 600) -> Ended:
-    """Run it against a server."""
-    called = arguments(url, folder, python or fake_python(folder), *more)
-    environment = {**os.environ, "RUNS": str(folder / "runs"), "NO_COLOR": "1"}
-    started = time.monotonic()
-    done = subprocess.run(
-        [str(HARNESS), *called], env=environment, cwd=CLONE, capture_output=True, text=True,
-        stdin=subprocess.DEVNULL, timeout=timeout, check=False,
-    )  # fmt: skip
-    return Ended(tuple(called), done.returncode, done.stdout, done.stderr, time.monotonic() - started)
 
 
 def reasons(ended: Ended) -> list[tuple[str, str]]:
@@ -326,13 +304,9 @@ def test_a_server_that_dies_leaves_what_it_said_and_the_same_command_goes_on(tmp
 def test_ctrl_c_and_a_kill_lose_nothing_and_the_same_command_goes_on(tmp_path: Path) -> None:
     sides = Sides(stands_after=20)
     more = ("--hits", "60", "--in-flight", "2")
-    environment = {**os.environ, "RUNS": str(tmp_path / "runs"), "NO_COLOR": "1"}
     with serving(sides) as url:
-        called = arguments(url, tmp_path, fake_python(tmp_path), *more)
         for how, code, then in ((signal.SIGINT, 130, 40), (signal.SIGKILL, -signal.SIGKILL, 0)):
-            process = subprocess.Popen(
-                [str(HARNESS), *called], env=environment, cwd=CLONE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-            )
+            process = begin(url, tmp_path, *more)
             wait_for_lines(tmp_path / "runs", sides.stands_after - 10)
             process.send_signal(how)
             assert process.wait(timeout=60) == code, process.communicate()
@@ -343,17 +317,6 @@ def test_ctrl_c_and_a_kill_lose_nothing_and_the_same_command_goes_on(tmp_path: P
     # The server answers otherwise each time: what the reference said belongs to the samples that were kept.
     assert independent.main(Path(answer["folder"])) == 0
     assert answer["figures"]["decode-reference"]["abs_max"] < 0.2
-
-
-def wait_for_lines(runs: Path, many: int) -> Path:
-    """Until that many samples are kept."""
-    ends = time.monotonic() + 300
-    while time.monotonic() < ends:
-        for path in runs.glob(".compare-*/samples.jsonl"):
-            if path.read_bytes().count(b"\n") >= many:
-                return path
-        time.sleep(0.05)
-    raise AssertionError(f"no {many} samples within 300 s")
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

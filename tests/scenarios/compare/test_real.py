@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -12,11 +13,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.support.harness import CLONE, HARNESS, Ended
+from tests.support.harness import CLONE, HARNESS, Ended, free_port, wait_for
 from tests.support.llamacpp_server import serving as serving_llamacpp
-from tests.support.vllm_server import random_qwen, random_vision, serving, smollm2, smollm2_gguf, vllm_python
+from tests.support.vllm_server import (
+    processes,
+    random_qwen,
+    random_vision,
+    serving,
+    smollm2,
+    smollm2_gguf,
+    vllm_python,
+)
 from tests.unit.compare import independent
 
 # A busy machine needs minutes for what a quiet one does in twenty seconds.
@@ -59,21 +69,32 @@ def smol(python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
     yield from _served(python, smollm2(python, folder), folder)
 
 
-def compare(url: str, python: str, reference: Path, folder: Path, *more: str) -> Ended:
+def begin(url: str, python: str, reference: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
+    """Start it; without an interpreter it takes or makes its own."""
     called = [
-        "compare", "--base-url", url, "--model", "tiny", "--reference", str(reference), "--compare-python", python,
-        "--hits", "12", "--max-tokens", "32", "--json", *more,
+        "compare", "--base-url", url, "--model", "tiny", "--reference", str(reference),
+        *(["--compare-python", python] if python else []), "--hits", "12", "--max-tokens", "32", "--json", *more,
     ]  # fmt: skip
     environment = {**os.environ, "RUNS": str(folder / "runs"), "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [str(HARNESS), *called], env=environment, cwd=CLONE, capture_output=True, text=True, timeout=3500, check=False
-    )
-    return Ended(tuple(called), done.returncode, done.stdout, done.stderr, 0.0)
+    return subprocess.Popen(
+        [str(HARNESS), *called], env=environment, cwd=CLONE, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
 
 
-def reasons(ended: Ended) -> list[tuple[str, str]]:
-    assert ended.code == 1, str(ended)
-    return [(reason["id"], reason["certainty"]) for reason in ended.json()["reasons"]]
+def ended(process: subprocess.Popen[str]) -> Ended:
+    out, said = process.communicate(timeout=3500)
+    assert isinstance(process.args, list)
+    return Ended(tuple(process.args[1:]), process.returncode, out, said, 0.0)
+
+
+def compare(url: str, python: str, reference: Path, folder: Path, *more: str) -> Ended:
+    return ended(begin(url, python, reference, folder, *more))
+
+
+def reasons(done: Ended) -> list[tuple[str, str]]:
+    assert done.code == 1, str(done)
+    return [(reason["id"], reason["certainty"]) for reason in done.json()["reasons"]]
 
 
 def copied(weights: Path, folder: Path) -> Path:
@@ -103,8 +124,8 @@ WITHIN = {"qwen": "verl,nemo-rl,prime-rl,slime,skyrl", "smol": "verl,prime-rl,sl
 def test_the_same_model_is_within_the_limits(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     served: Served = request.getfixturevalue(name)
     data = _SHORT if name == "smol" else ()
-    ended = compare(served.url, served.python, served.weights, tmp_path, "--limits", WITHIN[name], *data)
-    answer = ended.ok().json()
+    done = compare(served.url, served.python, served.weights, tmp_path, "--limits", WITHIN[name], *data)
+    answer = done.ok().json()
     assert answer["samples"] == 12
     assert answer["tokens"]["rendered"] == 12
     assert answer["tokens"]["differences"] == []
@@ -135,8 +156,8 @@ def test_other_weights_are_named(qwen: Served, tmp_path: Path) -> None:
 
 def test_temperature_and_top_p_are_named(qwen: Served, tmp_path: Path) -> None:
     for flag, value, name in (("--temperature", "0.7", "temperature"), ("--top-p", "0.6", "top-p")):
-        ended = compare(qwen.url, qwen.python, qwen.weights, tmp_path, flag, value)
-        assert reasons(ended) == [(name, "certain")]
+        done = compare(qwen.url, qwen.python, qwen.weights, tmp_path, flag, value)
+        assert reasons(done) == [(name, "certain")]
 
 
 def test_log_probs_that_a_trainer_put_beside_their_tokens_are_named(qwen: Served, tmp_path: Path) -> None:
@@ -149,8 +170,8 @@ def test_log_probs_that_a_trainer_put_beside_their_tokens_are_named(qwen: Served
                     "logprobs": [*row["decode"][1:], row["decode"][0]]}) + "\n"
         for row in rows
     ))  # fmt: skip
-    ended = compare(qwen.url, qwen.python, qwen.weights, tmp_path, "--data", str(data))
-    assert reasons(ended) == [("shifted", "certain")]
+    done = compare(qwen.url, qwen.python, qwen.weights, tmp_path, "--data", str(data))
+    assert reasons(done) == [("shifted", "certain")]
 
 
 def test_another_chat_template_is_named(qwen: Served, tmp_path: Path) -> None:
@@ -181,11 +202,9 @@ def test_another_rope_theta_is_named(qwen: Served, tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", ["batch", "cache"])
 def test_one_server_in_two_ways(way: str, qwen: Served, tmp_path: Path) -> None:
     # One at a time against 64 at once.
-    ended = compare(
-        qwen.url, qwen.python, qwen.weights, tmp_path, "--against", way, "--hits", "64", "--in-flight", "64"
-    )
-    assert ended.code in (0, 1), str(ended)
-    answer = ended.json()
+    done = compare(qwen.url, qwen.python, qwen.weights, tmp_path, "--against", way, "--hits", "64", "--in-flight", "64")
+    assert done.code in (0, 1), str(done)
+    answer = done.json()
     assert answer["figures"]["first-second"]["samples"] == 64
     assert any("outputs are the same to the last bit" in note for note in answer["notes"]), answer["notes"]
     if way == "cache":
@@ -198,12 +217,42 @@ def test_one_server_in_two_ways(way: str, qwen: Served, tmp_path: Path) -> None:
         assert any(warm)
 
 
-def test_images_go_the_same_way_on_both_sides(python: str, tmp_path: Path) -> None:
+def _kept(runs: Path) -> int:
+    """Samples of a comparison that is under way."""
+    return sum(path.read_bytes().count(b"\n") for path in runs.glob(".compare-*/samples.jsonl"))
+
+
+@pytest.mark.parametrize("what", ["the server", "its engine alone"])
+def test_a_server_that_is_killed_leaves_what_it_said_and_the_same_command_goes_on(
+    what: str, python: str, tmp_path: Path
+) -> None:
+    weights, port = random_qwen(python, tmp_path), free_port()
+    more = ("--hits", "400", "--in-flight", "2", "--limits", WITHIN["qwen"])
+    with serving(python, weights, tmp_path, port=port) as url:
+        process = begin(url, python, weights, tmp_path, *more)
+        wait_for("samples that are kept", lambda: _kept(tmp_path / "runs") >= 8, 600)
+        for one in processes(url)[0 if what == "the server" else 1 :]:
+            with contextlib.suppress(psutil.Error):
+                one.kill()
+        died = ended(process)
+        assert died.code == 3, str(died)
+        assert "samples are kept; the same command goes on there" in " ".join(died.stderr.split()), str(died)
+    kept = _kept(tmp_path / "runs")
+    assert 8 <= kept < 400
+    with serving(python, weights, tmp_path, port=port) as url:
+        answer = compare(url, python, weights, tmp_path, *more).ok().json()
+    assert (answer["samples"], answer["continued"], answer["problems"]) == (400, kept, {})
+    assert independent.main(Path(answer["folder"])) == 0
+
+
+@pytest.mark.parametrize("made", [False, True], ids=["the server's Python", "a Python that it makes itself"])
+def test_images_go_the_same_way_on_both_sides(made: bool, python: str, tmp_path: Path) -> None:
     """In three forms of data; and pixels that one side normalises otherwise don't pass."""
     weights = random_vision(python, tmp_path)
     data = ("--data", str(weights / "pictures.jsonl"), "--limits", "verl,nemo-rl,prime-rl,slime,skyrl")
+    own = "" if made else python
     with serving(python, weights, tmp_path) as url:
-        answer = compare(url, python, weights, tmp_path, *data).ok().json()
+        answer = compare(url, own, weights, tmp_path, *data).ok().json()
         assert (answer["samples"], answer["problems"], answer["tokens"]["differences"]) == (12, {}, [])
         assert answer["figures"]["decode-reference"]["abs_mean"] < 0.1
         assert independent.main(Path(answer["folder"])) == 0
@@ -212,18 +261,18 @@ def test_images_go_the_same_way_on_both_sides(python: str, tmp_path: Path) -> No
         config = json.loads(file.read_text())
         config["image_processor"]["image_std"] = [0.1, 0.1, 0.1]
         file.write_text(json.dumps(config))
-        ended = compare(url, python, other, tmp_path, *data)
-    assert ended.code == 1, str(ended)
-    assert ended.json()["figures"]["decode-reference"]["abs_mean"] > 0.1
+        different = compare(url, own, other, tmp_path, *data)
+    assert different.code == 1, str(different)
+    assert different.json()["figures"]["decode-reference"]["abs_mean"] > 0.1
 
 
 def test_llama_cpp_is_compared_as_far_as_it_goes(python: str, tmp_path: Path) -> None:
     """Against its own file, which transformers reads as well; that it gives no log-probs of a prompt is said."""
     gguf = smollm2_gguf()
     with serving_llamacpp(gguf, tmp_path) as url:
-        ended = compare(url, python, gguf, tmp_path, *_SHORT)
-    assert ended.code in (0, 1), str(ended)
-    answer = ended.json()
+        done = compare(url, python, gguf, tmp_path, *_SHORT)
+    assert done.code in (0, 1), str(done)
+    answer = done.json()
     assert answer["server"]["cannot"] == ["prompt log-probs"]
     assert answer["samples"] == 12
     assert "decode-reference" in answer["figures"]
