@@ -127,10 +127,7 @@ class _Pair:
         self.tell(self.progress)
 
     async def _read(self, sample: Sample, of: str) -> None:
-        dialect = self.facing.dialect
-        scored = dialect.prefilled(
-            await self.other.ask(dialect.prefill(sample.prompt, sample.output)), sample.prompt, sample.output
-        )
+        scored = await self.other.read(self.facing.dialect, sample.prompt, sample.output)
         self.store.scores(of).add({"id": sample.id, "logprobs": scored.logprobs, "top": scored.top})
 
     async def _sample_again(self, sample: Sample) -> None:

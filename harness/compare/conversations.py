@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -78,7 +79,10 @@ def _conversation(path: Path, number: int, text: str) -> Conversation:
     if _are_ids(row.get("prompt_ids")):
         if output and not _are_ids(output):
             raise _bad(path, number, "output_ids has something else than token ids")
-        return Conversation(number, ids=row["prompt_ids"], output=output, logprobs=logprobs, row=row)
+        if not all(value is None or type(value) in (int, float) for value in logprobs):
+            raise _bad(path, number, "logprobs has something else than numbers")
+        known = [math.nan if value is None else float(value) for value in logprobs]
+        return Conversation(number, ids=row["prompt_ids"], output=output, logprobs=known, row=row)
     return _said(path, number, row)
 
 
@@ -100,6 +104,11 @@ def _said(path: Path, number: int, row: Mapping[str, Any]) -> Conversation:
 def _chat(path: Path, number: int, messages: list[Any], row: Mapping[str, Any]) -> Conversation:
     if not all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages):
         raise _bad(path, number, "a message without a role")
+    tools = row.get("tools") or ()
+    if not isinstance(tools, (list, tuple)) or not all(isinstance(tool, dict) for tool in tools):
+        raise _bad(path, number, "tools is no list of objects")
+    if not all(_calls_functions(message.get("tool_calls") or ()) for message in messages):
+        raise _bad(path, number, "tool_calls is no list of objects, each with a function that has a name")
     kept = list(messages)
     # What the model is to say is sampled, so an answer at the end is left out.
     while kept and kept[-1]["role"] == "assistant":
@@ -110,7 +119,16 @@ def _chat(path: Path, number: int, messages: list[Any], row: Mapping[str, Any]) 
         kept = images.found(row, kept, path.parent)
     except images.Unusable as error:
         raise _bad(path, number, str(error)) from None
-    return Conversation(number, messages=kept, tools=row.get("tools") or (), row=row, images=images.count(kept))
+    return Conversation(number, messages=kept, tools=tools, row=row, images=images.count(kept))
+
+
+def _calls_functions(calls: Any) -> bool:
+    return isinstance(calls, (list, tuple)) and all(
+        isinstance(call, dict)
+        and isinstance(call.get("function"), dict)
+        and isinstance(call["function"].get("name"), str)
+        for call in calls
+    )
 
 
 def _are_ids(value: Any) -> bool:

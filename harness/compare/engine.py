@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.compare.dialects import DIALECTS, Decoded, Dialect, NotThere, Request
+from harness.compare.dialects import DIALECTS, Decoded, Dialect, NotThere, Request, Scored, read
 from harness.compare.model import Conversation, Sample, Sampling
 from harness.errors import NoLogProbs, ServerUnreachable
 from harness.openai_api.http import Endpoint, error_message, explain, limits_for
@@ -148,7 +148,8 @@ class Engine:
             ServerUnreachable: it can't be asked, or wants another key.
         """
         listed = await self._models()
-        entries = [one for one in (listed or {}).get("data") or [] if isinstance(one, dict)]
+        given = listed.get("data") if isinstance(listed, dict) else None
+        entries = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
         names = tuple(str(one.get("id")) for one in entries)
         entry = next(
             (one for one in entries if str(one.get("id")).lower() == wanted.lower()), entries[0] if entries else {}
@@ -158,7 +159,7 @@ class Engine:
             "model": model,
             "names": names,
             "root": str(entry.get("root") or ""),
-            "context": int(entry.get("max_model_len") or 0),
+            "context": context if type(context := entry.get("max_model_len")) is int and context > 0 else 0,
             "version": await self._version(),
         }
         reasons = []
@@ -193,11 +194,11 @@ class Engine:
     async def _try(self, dialect: Dialect) -> None:
         """One tiny question in a dialect; ids this small exist in every vocabulary."""
         prompt = [10, 11, 12]
-        decoded = dialect.decoded(await self.ask(dialect.decode(prompt, Sampling(max_tokens=1))))
+        decoded = await self.decode(dialect, prompt, Sampling(max_tokens=1))
         if not decoded.logprobs and decoded.text:
             raise NotThere("log-probs of the output")
         if dialect.prefills:
-            dialect.prefilled(await self.ask(dialect.prefill(prompt[:2], prompt[2:])), prompt[:2], prompt[2:])
+            await self.read(dialect, prompt[:2], prompt[2:])
 
     async def _version(self) -> str:
         for path in ("/version", "/server_info", "/drydock/state"):
@@ -215,12 +216,12 @@ class Engine:
         """A conversation as token ids, as the server's own template makes them."""
         found: list[int] | Request = request
         while isinstance(found, Request):
-            found = dialect.rendered(await self.ask(found))
+            found = read(dialect.rendered, await self.ask(found))
         return found
 
     async def decode(self, dialect: Dialect, prompt: list[int], sampling: Sampling, salt: str = "") -> Decoded:
         """Sample one output."""
-        return dialect.decoded(await self.ask(dialect.decode(prompt, sampling, salt)))
+        return read(dialect.decoded, await self.ask(dialect.decode(prompt, sampling, salt)))
 
     async def chat(self, dialect: Dialect, conversation: Conversation, sampling: Sampling) -> Decoded:
         """Sample one answer to a conversation with images."""
@@ -229,13 +230,15 @@ class Engine:
             raise NotThere(
                 f"token ids and log-probs of a chat, without which images can't be compared ({dialect.name})"
             )
-        return dialect.chatted(await self.ask(request))
+        return read(dialect.chatted, await self.ask(request))
+
+    async def read(self, dialect: Dialect, prompt: list[int], output: list[int]) -> Scored:
+        """Log-probs of given tokens as the engine reads them."""
+        return read(dialect.prefilled, await self.ask(dialect.prefill(prompt, output)), prompt, output)
 
     async def prefill(self, dialect: Dialect, sample: Sample) -> None:
         """Add the log-probs of a sample's own tokens as the engine reads them."""
-        scored = dialect.prefilled(
-            await self.ask(dialect.prefill(sample.prompt, sample.output)), sample.prompt, sample.output
-        )
+        scored = await self.read(dialect, sample.prompt, sample.output)
         sample.prefill = scored.logprobs
         sample.top = scored.top or sample.top
 
@@ -267,7 +270,7 @@ def problem_of(sample: Sample, vocabulary: int) -> str:
         return "empty completion"
     if len(sample.decode) != len(sample.output):
         return f"{len(sample.output)} tokens and {len(sample.decode)} log-probs"
-    if vocabulary and (beyond := [token for token in sample.output if token >= vocabulary]):
+    if vocabulary and (beyond := [token for token in (*sample.prompt, *sample.output) if token >= vocabulary]):
         return f"token {beyond[0]} isn't in the reference's vocabulary of {vocabulary}"
     if all(not math.isfinite(value) for value in sample.decode):
         return "no finite log-prob"

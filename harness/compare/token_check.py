@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from harness.compare.dialects import NotThere, counted
+from harness.compare.dialects import NotThere, counted, read
 from harness.compare.engine import Engine, Facts, Refused
 from harness.compare.gather import as_asked, wanted
 from harness.compare.job import Job
@@ -57,7 +57,7 @@ class TokenCheck:
             return False
         try:
             asked = [self.engine.ask(request) for request in requests]
-            theirs = [dialect.spelt(answer) for answer in await asyncio.gather(*asked)]
+            theirs = [read(dialect.spelt, answer) for answer in await asyncio.gather(*asked)]
         except (Refused, NotThere):
             return False
         (ours,), _ = await self.words.pieces([ids])

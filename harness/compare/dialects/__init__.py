@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from harness.compare.dialects.base import Decoded, Dialect, NotThere, Request, Scored, counted
 from harness.compare.dialects.messages import in_a_template
+from harness.compare.dialects.reading import read
 
 _FILES = [importlib.import_module(f"{__name__}.{file.name}") for file in pkgutil.iter_modules(__path__)]
 
@@ -21,4 +22,4 @@ DIALECTS: tuple[Callable[[str], Dialect], ...] = tuple(
     file.DIALECT for file in sorted((file for file in _FILES if hasattr(file, "DIALECT")), key=lambda file: file.TRIED)
 )
 
-__all__ = ["DIALECTS", "Decoded", "Dialect", "NotThere", "Request", "Scored", "counted", "in_a_template"]
+__all__ = ["DIALECTS", "Decoded", "Dialect", "NotThere", "Request", "Scored", "counted", "in_a_template", "read"]

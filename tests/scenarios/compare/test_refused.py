@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,6 +91,76 @@ def test_nothing_that_can_be_compared_with(tmp_path: Path) -> None:
         done = compare(url, tmp_path, "--against", "nobody")
     assert (done.code, "AGAINST=nobody is neither a way, nor a server" in done.stderr) == (2, True), str(done)
     assert "AGAINST=batch, cache, http://HOST:PORT/v1" in done.stderr
+
+
+@pytest.mark.parametrize("body", [
+    "<html>not found, but politely</html>", "", "null", "[]", "[1]", "5", '{"data": 5}', '{"data": [{"id": {}}]}',
+    '{"data": [{"id": "m", "max_model_len": "many"}], "choices": [{"text": 5, "logprobs": {"content": [1]}}]}',
+    '{"choices": [{"text": "a", "logprobs": {"tokens": ["token_id:-1"], "token_logprobs": [-1]}}], "usage": [1]}',
+])  # fmt: skip
+def test_a_server_that_is_something_else(body: str, tmp_path: Path) -> None:
+    """Whatever it answers, to every question and with a status that says that all is well."""
+
+    class Same(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        do_POST = do_GET
+
+        def log_message(self, *_arguments: object) -> None:
+            """Not on the tests' output."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Same) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            done = compare(f"http://127.0.0.1:{server.server_port}/v1", tmp_path)
+        finally:
+            server.shutdown()
+    assert (done.code, "gives no log-probs for token ids" in done.stderr) == (3, True), str(done)
+
+
+BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
+    "a call without a function": (
+        {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "tool_calls": [{"name": "f"}]},
+                      {"role": "tool", "content": "5"}]},
+        "tool_calls is no list of objects, each with a function",
+    ),
+    "calls that are none": (
+        {"messages": [{"role": "user", "content": "hi", "tool_calls": 5}]}, "tool_calls is no list of objects",
+    ),
+    "tools that are none": ({"messages": [{"role": "user", "content": "hi"}], "tools": 5}, "tools is no list"),
+    "log-probs that are none": (
+        {"prompt_ids": [5], "output_ids": [6], "logprobs": ["-1"]}, "logprobs has something else than numbers",
+    ),
+    "token ids that are none": (
+        {"prompt_ids": [5], "output_ids": [-6], "logprobs": [-1]}, "output_ids has something else than token ids",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_one_bad_row_among_good_ones(name: str, tmp_path: Path) -> None:
+    row, words = BAD_ROWS[name]
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps({"prompt": "good"}) + "\n" + json.dumps(row) + "\n")
+    with serving(Sides()) as url:
+        done = compare(url, tmp_path, "--data", str(data))
+    assert (done.code, f"line 2: {words}" in done.stderr) == (2, True), str(done)
+
+
+def test_token_ids_that_the_reference_lacks_cost_their_sample_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    rows = [{"prompt_ids": [5], "output_ids": [6], "logprobs": [-1]}, {"prompt_ids": [10**9], "output_ids": [6],
+            "logprobs": [None]}]  # fmt: skip
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with serving(Sides(dialect="llamacpp")) as url:
+        done = compare(url, tmp_path, "--data", str(data), "--hits", "2")
+    assert done.json()["samples"] == 1
+    assert any("isn't in the reference's vocabulary" in problem for problem in done.json()["problems"]), str(done)
 
 
 def test_data_of_another_encoding(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.compare.dialects import DIALECTS, NotThere, Request
+from harness.compare.dialects import DIALECTS, Decoded, NotThere, Request, read
 from harness.compare.dialects.answers import number
 from harness.compare.model import Sampling
 
@@ -47,6 +50,54 @@ def test_an_answer_without_log_probs_is_not_taken_for_one(dialect: object, answe
     one = next(made for made in MADE if made is dialect)
     with pytest.raises(NotThere):
         one.decoded(answer)
+
+
+_ANYTHING: tuple[Any, ...] = (None, True, -1, 2.5, 1e400, "text", [], [None], [[]], [5], ["text"], {}, [{}], {"text": 5},
+             [{"text": {}}])  # fmt: skip
+
+
+def _broken(value: Any) -> Iterator[Any]:
+    """The same document with one of its parts, each in turn, as anything else."""
+    yield from _ANYTHING
+    if isinstance(value, dict):
+        for key in value:
+            yield {name: other for name, other in value.items() if name != key}
+            yield from ({**value, key: part} for part in _broken(value[key]))
+    if isinstance(value, list):
+        for place in range(min(2, len(value))):
+            yield from ([*value[:place], part, *value[place + 1 :]] for part in _broken(value[place]))
+
+
+@pytest.mark.parametrize("dialect", MADE, ids=lambda one: one.name)
+def test_an_answer_of_any_other_form_is_said_to_lack_something(dialect: object) -> None:
+    """What a proxy, a web page or another version answers; and what is found has the types that it should have."""
+    one = next(made for made in MADE if made is dialect)
+    token = {"id": 7, "token": "a", "bytes": [97], "logprob": -0.5, "decoded_token": "a", "rank": 1,
+             "top_logprobs": [{"id": 7, "token": "a", "logprob": -0.5}]}  # fmt: skip
+    logprobs = {"content": [token], "tokens": ["token_id:7"], "token_logprobs": [-0.5],
+                "top_logprobs": [{"token_id:7": -0.5}]}  # fmt: skip
+    meta = {"output_token_logprobs": [[-0.5, 7, "a"]], "output_top_logprobs": [[[-0.5, 7, "a"]]],
+            "input_token_logprobs": [[None, 5, "b"], [-0.5, 7, "a"]], "input_top_logprobs": [None, [[-0.5, 7, "a"]]],
+            "finish_reason": {"type": "length"}, "prompt_tokens": 1, "cached_tokens": 0}  # fmt: skip
+    usage = {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}
+    choice = {"text": "a", "logprobs": logprobs, "prompt_logprobs": [None, {"7": token}], "token_ids": [7],
+              "prompt_token_ids": [5], "finish_reason": "length", "message": {"content": "a"}}  # fmt: skip
+    whole = {"choices": [choice], "usage": usage, "meta_info": meta, "text": "a", "output_ids": [7], "tokens": [7],
+             "prompt": "a", "content": "a", "token_strs": ["a"], "prompt_token_ids": [5]}  # fmt: skip
+    taken = 0
+    for answer in _broken(whole):
+        for how, asked in ((one.decoded, ()), (one.chatted, ()), (one.prefilled, ([5], [7])), (one.rendered, ()),
+                           (one.spelt, ())):  # fmt: skip
+            try:
+                found: Any = read(how, answer, *asked)
+            except NotThere:
+                continue
+            taken += 1
+            if isinstance(found, Decoded):
+                assert all(isinstance(value, float) for value in found.logprobs)
+                assert all(type(token) is int for token in (*found.ids, *found.top))
+                json.dumps([found.text, found.finish, found.pieces, found.cached, found.prompt_tokens])
+    assert taken > 100
 
 
 def test_what_stands_for_minus_infinity_becomes_it() -> None:
