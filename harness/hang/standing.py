@@ -217,7 +217,11 @@ def wakes(process: Process) -> bool:
     if pair is None:
         return False
     seconds = max(pair[1].at - pair[0].at, 0.001)
+    standing = of_threads(process.threads)
     before, after = pair[0].switches, pair[1].switches
+    if standing is not None and standing.thread.is_main and None not in (pair[0].main_turns, pair[1].main_turns):
+        # Another thread that ticks, a monitor's or a profiler's, wakes up no loop.
+        before, after = pair[0].main_turns, pair[1].main_turns
     if before is not None and after is not None and (after - before) / seconds >= _WAKING_SWITCHES:
         return True
     return (cpu_share(process) or 0.0) >= _WAKING_CPU

@@ -55,11 +55,13 @@ def beside_a_heartbeat(scene: Scene, group: Group) -> list[str]:
     No socket, thread or child could bring what is awaited. A task that looks for it now and then looks the same.
     """
     known = group.awaited
-    if known is None or not known.within or not known.sleeping or known.outside or known.threads or known.watched != 0:
+    if known is None or not known.within or not known.sleeping or not known.wakes_soon:
+        return []
+    if known.outside or known.threads or known.watched != 0:
         return []
     if any(wait.own for wait in group.standing.others) or scene.children_of([group]):
         return []
-    waits = {str(wait.place) for wait in known.within if wait.own and wait.kind in ("future", RUNNING)}
+    waits = {str(wait.place) for wait in known.within if wait.own}
     if not waits:
         return []
     beats = ", ".join(sorted({str(wait.place) for wait in known.sleeping if wait.own})[:3])

@@ -126,7 +126,8 @@ def _choose(request: SampleRequest, seen: dict[int, Seen], handed_over: set[int]
             one.place = roles.place(facts.environ(pid))
         if explicit:
             continue
-        if (one.python and (request.everything or pid in handed_over)) or _works(one):
+        checked = roles.is_checked_agent(one.arguments)
+        if (one.python and (request.everything or pid in handed_over or checked)) or _works(one):
             roots.add(pid)
     chosen = roots | set(descendants_of(roots, stats))
     chosen = {pid for pid in chosen if not _is_helper(seen[pid])}
@@ -183,7 +184,7 @@ def _entry(one: Seen, seen: dict[int, Seen], chosen: set[int], host: str, contai
         entry.role, entry.rank, entry.job = "child", owner.place.rank, owner.place.job
     elif role:
         entry.role = role
-    elif one.stat.ppid not in chosen and "ray" in one.libraries:
+    elif one.stat.ppid not in chosen and ("ray" in one.libraries or roles.is_checked_agent(one.arguments)):
         entry.role = "driver"
     if one.stat.is_zombie:
         ended = exits.of_zombie(one.stat)

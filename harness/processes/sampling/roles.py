@@ -27,6 +27,8 @@ _RAY_SYSTEM = re.compile(
     r"|^ray::(?:Dashboard\w*|RuntimeEnvAgent|LogMonitor|IDLE_SpillWorker|IDLE_RestoreWorker)"
     r"|bin/ray start\b|ray[./]util[./]client[./]server"
 )
+# An agent that one of our checks runs: its code is the user's, and what people look for when a check stands still.
+_CHECKED_AGENT = re.compile(r"\bfrom harness\.(?:agent|checks)\.\w*child import main\b")
 # Us, the dumper, and what starts us: never part of what hangs.
 _OWN = re.compile(
     r"(?:^|/)py-spy(?:\s|$)|(?:^|[\s/])harness(?:\s|$)|-m harness\b|harness/cli/|harness\.cli\."
@@ -86,6 +88,11 @@ def is_idle(command: str) -> bool:
 def is_own(arguments: list[str]) -> bool:
     """Whether this is Drydock or py-spy themselves; a command's later arguments may name them and don't count."""
     return bool(_OWN.search(" ".join(arguments[:3])))
+
+
+def is_checked_agent(arguments: list[str]) -> bool:
+    """Whether `make check` runs an agent in this process."""
+    return any(_CHECKED_AGENT.search(argument) for argument in arguments[:4])
 
 
 def is_supervisor(arguments: list[str]) -> bool:

@@ -174,3 +174,12 @@ def test_what_only_a_heartbeat_could_bring_is_told_and_not_called_hung() -> None
 )
 def test_where_it_may_come_from_elsewhere_nothing_is_said_of_that(tasks: list[Task], loop: Loop | None) -> None:
     assert judged(*tasks, loop=loop).cause != "async-lost" or judged(*tasks, loop=loop).state != "unknown"
+
+
+@pytest.mark.parametrize(("turns", "cause"), [(0, "async-lost"), (40, "unknown")])
+def test_a_thread_that_ticks_beside_a_loop_wakes_up_nobody(turns: int, cause: str) -> None:
+    """A monitor's or a profiler's; the loop's own thread tells whether the loop is woken up."""
+    late = asleep(switches=400)
+    for sample in late.samples:
+        sample.main_turns = int(sample.at * turns / 2)
+    assert diagnose(dump(late)).cause == cause

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.processes.sampling.roles import Place, is_own, is_python, place, role_by_command
+from harness.agent import runner
+from harness.checks import gather, stage3_gather
+from harness.processes.sampling.roles import Place, is_checked_agent, is_own, is_python, place, role_by_command
 
 TORCHRUN = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "node0",
             "MASTER_PORT": "29500"}  # fmt: skip
@@ -72,3 +74,22 @@ def test_the_harness_is_never_part_of_what_hangs(command: str, own: bool) -> Non
 )
 def test_an_interpreter_is_known_by_its_name(command: str, name: str, expected: bool) -> None:
     assert is_python(command.split(), name) is expected
+
+
+@pytest.mark.parametrize("child", [gather.CHILD, stage3_gather.CHILD])
+def test_an_agent_that_a_check_runs_is_what_people_look_for(child: str) -> None:
+    """So a dump has it although it neither trains nor serves."""
+    command = ["/venv/bin/python", "-u", "-c", runner._START.format(program=child), "11", "12"]
+    assert is_checked_agent(command)
+    assert not is_own(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python", "train.py", "--note", "from harness.checks.child"],
+        ["python", "-c", "from harness.openai_api.simulated.process import main; main()"],
+    ],
+)
+def test_others_are_no_agents_of_a_check(command: list[str]) -> None:
+    assert not is_checked_agent(command)
