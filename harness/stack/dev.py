@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,8 +19,9 @@ import requests
 
 from harness import docker_engine
 from harness.docker_engine import Container
-from harness.errors import DockerUnreachable, StackDown
+from harness.errors import BadSetting, DockerUnreachable, StackDown
 from harness.settings import Settings
+from harness.stack.paths import IN_CONTAINER
 
 WITH_ENV = "/opt/drydock/with-env"
 PID_FILE = "/tmp/drydock-exec-"
@@ -32,11 +34,26 @@ def dev_container(client: Any, settings: Settings) -> Container:
 
     Raises:
         StackDown: there is none.
+        BadSetting: it has another workspace than the one that was asked for.
     """
     for container in docker_engine.containers(client, settings.project):
         if container.service == "dev" and container.running:
+            _has_this_workspace(client, settings)
             return container
     raise StackDown(f"The stack `{settings.project}` isn't up: no running `dev` container.")
+
+
+def _has_this_workspace(client: Any, settings: Settings) -> None:
+    """A verb would work on files of the stack's workspace, whatever was named, and find them right or wrong."""
+    if settings.origin("workspace") == "default":
+        return
+    has = docker_engine.mounted_at(client, settings.project, "dev", IN_CONTAINER)
+    if has is not None and os.path.realpath(has) != os.path.realpath(settings.workspace):
+        raise BadSetting(
+            f"WORKSPACE={settings.workspace} is asked for, and the running stack has {has}",
+            consequence="In its containers there are other files than the ones that you mean. Nothing was run.",
+            mend=f"make up WORKSPACE={shlex.quote(str(settings.workspace))}   # or leave it out",
+        )
 
 
 def execute(

@@ -52,8 +52,9 @@ def test_an_answer_without_log_probs_is_not_taken_for_one(dialect: object, answe
         one.decoded(answer)
 
 
-_ANYTHING: tuple[Any, ...] = (None, True, -1, 2.5, 1e400, "text", [], [None], [[]], [5], ["text"], {}, [{}], {"text": 5},
-             [{"text": {}}])  # fmt: skip
+_ANYTHING: tuple[Any, ...] = (
+    None, True, -1, 2.5, 1e400, "text", [], [None], [[]], [5], ["text"], {}, [{}], {"text": 5}, [{"text": {}}],
+)  # fmt: skip
 
 
 def _broken(value: Any) -> Iterator[Any]:
