@@ -15,7 +15,7 @@ from harness.compare.dialects import Decoded, NotThere
 from harness.compare.engine import Engine, Facts, Refused
 from harness.compare.evidence import Evidence
 from harness.compare.figures import Figures, Tally
-from harness.compare.gather import Progress, Sampler, Tell, as_asked, prompts
+from harness.compare.gather import Progress, Sampler, Tell, prompts, rendered
 from harness.compare.job import Job, Outcome
 from harness.compare.model import Conversation, Sample
 from harness.compare.profile import Profiler
@@ -106,7 +106,7 @@ class _Pair:
         self.progress.sampled = self.progress.total = len(self.store.samples)
 
     async def _render(self, asked: Sequence[Conversation]) -> list[list[int]]:
-        return await self.reference.render([as_asked(one) for one in asked])
+        return await rendered(self.job, self.reference, asked)
 
     async def _left(self) -> AsyncIterator[Sample]:
         for number in self.store.samples.ids():

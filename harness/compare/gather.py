@@ -15,7 +15,7 @@ from harness.compare.dialects import Decoded, NotThere, in_a_template
 from harness.compare.engine import Engine, Facts, Refused, problem_of
 from harness.compare.job import Job
 from harness.compare.model import Conversation, Sample
-from harness.compare.reference import Reference
+from harness.compare.reference import Reference, Unrenderable
 from harness.errors import UsageError
 
 # Conversations that are rendered together.
@@ -121,6 +121,22 @@ async def prompts(job: Job, store: Store, render: Any) -> AsyncIterator[Prompt]:
                     mend="make compare DATA=…   # without it, or with data of text",
                 )
             yield Prompt(number, one, list(one.ids) if one.ids else next(ids))
+
+
+async def rendered(job: Job, reference: Reference, asked: Sequence[Conversation]) -> list[list[int]]:
+    """Conversations as the reference's token ids.
+
+    Raises:
+        UsageError: the chat template or the tokenizer refuses one; names its line.
+    """
+    try:
+        return await reference.render([as_asked(one) for one in asked])
+    except Unrenderable as error:
+        raise UsageError(
+            f"{job.data.name}, line {asked[error.at].line}: {error.what}",
+            consequence="Nothing was compared beyond it.",
+            mend="DATA=FILE.jsonl   # without that line, or as the template wants it; or another REFERENCE=",
+        ) from None
 
 
 def as_asked(conversation: Conversation) -> dict[str, Any]:

@@ -27,6 +27,18 @@ runpy.run_module(name, run_name="__main__")
 """
 
 
+class Unrenderable(ReferenceUnusable):
+    """The chat template or the tokenizer refuses a conversation.
+
+    Args:
+        at: the place among those that were to be rendered.
+    """
+
+    def __init__(self, what: str, at: int) -> None:
+        super().__init__(what)
+        self.at = at
+
+
 class Reference:
     """The process; an asynchronous context manager that ends it.
 
@@ -110,7 +122,12 @@ class Reference:
         return facts
 
     async def render(self, conversations: Sequence[dict[str, Any]]) -> list[list[int]]:
-        """Conversations as token ids."""
+        """Conversations as token ids.
+
+        Raises:
+            Unrenderable: one of them can't be.
+            ReferenceUnusable: none can.
+        """
         ids: list[list[int]] = (await self._one("render", conversations=list(conversations)))["ids"]
         return ids
 
@@ -227,6 +244,8 @@ class Reference:
                 consequence="The trainer's side can't be computed.",
                 mend="COMPARE_PYTHON=PYTHON   # an interpreter with torch and transformers; without: one is made",
             )
+        if type(answer.get("at")) is int:
+            return Unrenderable(what, answer["at"])
         if answer["error"] == "device":
             return ReferenceUnusable(what, mend="DEVICE=cpu   # or COMPARE_PYTHON=PYTHON, whose torch has the device")
         return ReferenceUnusable(what)

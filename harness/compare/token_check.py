@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.compare.dialects import NotThere, counted, read
 from harness.compare.engine import Engine, Facts, Refused
-from harness.compare.gather import as_asked, wanted
+from harness.compare.gather import rendered, wanted
 from harness.compare.job import Job
 from harness.compare.model import Conversation
 from harness.compare.reference import Reference
@@ -43,7 +43,7 @@ class TokenCheck:
         for process, images in ((self.words, False), (self.pictures, True)):
             places = [place for place, one in enumerate(asked) if bool(one.images) is images]
             if places:
-                ids = await process.render([as_asked(asked[place]) for place in places])
+                ids = await rendered(self.job, process, [asked[place] for place in places])
                 for place, own in zip(places, ids, strict=True):
                     found[place] = own
         return found

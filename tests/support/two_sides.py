@@ -287,7 +287,7 @@ def fake_python(folder: Path, **options: Any) -> Path:
 
     Args:
         options: ``seed`` (the weights), ``template``, ``error`` (kind and sentence with which loading fails),
-            ``dies`` (it is killed while it scores).
+            ``dies`` (it is killed while it scores), ``refuses`` (a text with which no conversation is rendered).
     """
     path = folder / "fake-python"
     root = Path(__file__).parents[2]
@@ -342,7 +342,11 @@ class _Reference:
             yield from self.open(asked)
 
     def render(self, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        template = self._options.get("template", "")
+        template, refuses = self._options.get("template", ""), self._options.get("refuses")
+        for place, one in enumerate(asked["conversations"]):
+            if refuses and refuses in json.dumps(one):
+                yield {"error": "refused", "what": "the chat template refuses it: roles must alternate", "at": place}
+                return
         yield {"ids": [encode(one["text"]) if one.get("text") else render(one["messages"], template)
                        for one in asked["conversations"]]}  # fmt: skip
 

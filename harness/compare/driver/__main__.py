@@ -79,8 +79,14 @@ class Program:
         yield {"facts": {**self._text.facts(), **self._models[asked["dtype"]].facts()}}
 
     def render(self, asked: Json) -> Iterator[Json]:
-        """Conversations as token ids, by the chat template."""
-        yield {"ids": [self._text.render(one) for one in asked["conversations"]]}
+        """Conversations as token ids, by the chat template; what goes wrong says at which of them (``at``)."""
+        found = []
+        for place, one in enumerate(asked["conversations"]):
+            try:
+                found.append(self._text.render(one))
+            except Told as error:
+                raise Told(error.kind, str(error), **({"at": place} if error.kind == "refused" else {})) from error
+        yield {"ids": found}
 
     def encode(self, asked: Json) -> Iterator[Json]:
         """Texts as token ids, without special tokens around them."""

@@ -72,7 +72,10 @@ class Text:
         if has_images(conversation.get("messages") or ()):
             return [int(token) for token in self.with_images(conversation)["input_ids"][0]]
         if conversation.get("text") is not None:
-            return list(self.tokenizer(conversation["text"])["input_ids"])
+            try:
+                return list(self.tokenizer(conversation["text"])["input_ids"])
+            except Exception as error:  # of a library in another language; a lone surrogate will do
+                raise Told("refused", f"the tokenizer refuses it: {error}") from error
         if not self.tokenizer.chat_template:
             raise Told("template", "the tokenizer has no chat template, and the data has conversations")
         try:
@@ -84,7 +87,7 @@ class Text:
                 return_dict=False,
             )
         except Exception as error:  # templates are programs, and raise what they like
-            raise Told("template", f"the chat template refuses it: {error}") from error
+            raise Told("refused", f"the chat template refuses it: {error}") from error
         return [int(token) for token in found]
 
     def with_images(self, conversation: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +125,7 @@ class Text:
                     return_dict=True, return_tensors="pt",
                 ))  # fmt: skip
             except Exception as error:  # templates and processors raise what they like
-                raise Told("template", f"an image can't be prepared: {type(error).__name__}: {error}") from error
+                raise Told("refused", f"an image can't be prepared: {type(error).__name__}: {error}") from error
 
     def encode(self, text: str) -> list[int]:
         """A text as token ids, without special tokens around it."""

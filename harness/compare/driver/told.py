@@ -9,7 +9,7 @@ class Told(Exception):
     """Something that a person can mend.
 
     Args:
-        kind: ``memory``, ``weights``, ``template``, ``device`` or ``failed``.
+        kind: ``memory``, ``weights``, ``template``, ``refused`` (one conversation), ``device`` or ``failed``.
     """
 
     def __init__(self, kind: str, what: str, **facts: Any) -> None:

@@ -152,6 +152,18 @@ def test_one_bad_row_among_good_ones(name: str, tmp_path: Path) -> None:
     assert (done.code, f"line 2: {words}" in done.stderr) == (2, True), str(done)
 
 
+@pytest.mark.parametrize("more", [(), ("--against", "batch")], ids=["transformers", "AGAINST=batch"])
+def test_a_conversation_that_the_template_refuses_is_named_by_its_line(more: tuple[str, ...], tmp_path: Path) -> None:
+    """Far behind those that are rendered first, and so while others are sampled already."""
+    data = tmp_path / "data.jsonl"
+    rows = [{"messages": [{"role": "user", "content": "odd" if line == 150 else "even"}]} for line in range(1, 201)]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with serving(Sides()) as url:
+        done = compare(url, tmp_path, "--data", str(data), "--hits", "200", "--in-flight", "4", *more,
+                       python=fake_python(tmp_path, refuses="odd"))  # fmt: skip
+    assert (done.code, "line 150: the chat template refuses it: roles must alternate" in done.stderr) == (2, True), done
+
+
 def test_token_ids_that_the_reference_lacks_cost_their_sample_alone(tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     rows = [{"prompt_ids": [5], "output_ids": [6], "logprobs": [-1]}, {"prompt_ids": [10**9], "output_ids": [6],
