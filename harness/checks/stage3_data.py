@@ -62,6 +62,7 @@ class RunRow(_Row):
     reward: float | None = Field(default=None, description="as a number; None for what is no finite number")
     reward_type: str = Field(default="", description="type of what was returned")
     reward_shown: str = Field(default="", description="what was returned, as text")
+    reward_problem: str = Field(default="", description="of a dict of rewards: what no framework takes")
     calls: int = 0
     failed_calls: int = Field(default=0, description="calls without a whole answer of status < 400; retries count")
     model_seconds: float = Field(default=0.0, description="with at least one call on its way to the model")

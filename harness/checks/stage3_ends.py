@@ -118,7 +118,7 @@ def runs_end(case: Case) -> Iterable[Finding]:
         counted = Counter[str](run.outcome for run in runs)
         never = asked.runs - len(runs)
         others = [f"{count} {name}" for name, count in counted.items() if name != "returned"]
-        others += [f"{never} never began"] if never else []
+        others += [f"{never} {'had not ended' if case.load.interrupted else 'never began'}"] if never else []
         status = "skip" if case.load.interrupted and not kinds else "fail"
         yield Finding(
             id="load.runs",

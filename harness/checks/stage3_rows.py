@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.agent.rewards import Reward
+from harness.checks.reward_rules import judge_reward
 from harness.checks.stage3_data import (
     Asked,
     CallRow,
@@ -54,8 +55,11 @@ def build(load: Load, asked: Asked, lines: Sequence[int]) -> Rows:
     met: dict[int, list[str]] = defaultdict(list)
     for fault in load.met:
         met[fault.run].append(fault.fault)
+    ids: dict[int, set[str]] = defaultdict(set)
+    for row in load.calls:
+        ids[row["run"]].add(row.get("reply_id", ""))
     ended = {row["run"] for row in load.runs}
-    runs = [_run(row, by_run[row["run"]], load.cuts, met, asked, lines) for row in load.runs]
+    runs = [_run(row, by_run[row["run"]], load.cuts, met, asked, lines, ids[row["run"]]) for row in load.runs]
     lost = [] if load.trace.event("began") is None else _lost(load, ended, by_run, asked, lines)
     return Rows(tuple([*runs, *lost]), tuple(calls), tuple(bare), _data(load, asked))
 
@@ -77,6 +81,7 @@ def _run(
     met: Mapping[int, Sequence[str]],
     asked: Asked,
     lines: Sequence[int],
+    ids: set[str],
 ) -> RunRow:
     run, started, ended = row["run"], row["started"], row["ended"]
     group = run // asked.group_size
@@ -97,6 +102,7 @@ def _run(
         reward=_number(reward),
         reward_type=reward.whole.type if reward else "",
         reward_shown=reward.whole.shown if reward else "",
+        reward_problem=_of_a_dict(reward, ids) if reward and reward.is_dict else "",
         model_seconds=model,
         queued_seconds=queued,
         own_seconds=max(0.0, ended - started - model - queued),
@@ -135,6 +141,16 @@ def _sums(calls: Sequence[CallRow]) -> dict[str, Any]:
 def _place(frames: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
     own = [frame for frame in frames if frame["own"]]
     return (own[-1]["file"], own[-1]["line"]) if own else ("", 0)
+
+
+def _of_a_dict(reward: Reward, ids: set[str]) -> str:
+    """What is wrong with its keys; a number that is none is another matter.
+
+    Args:
+        ids: of the completions that the run was answered with.
+    """
+    status, detail, _, _ = judge_reward(reward, ids)
+    return detail if status == "fail" and all(value.finite for value in reward.items.values()) else ""
 
 
 def _number(reward: Reward | None) -> float | None:

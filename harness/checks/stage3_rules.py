@@ -27,7 +27,9 @@ def calls(case: Case) -> Iterable[Finding]:
     if case.load.trace.event("began") is None:
         return
     if not made:
-        yield both.no_call("load.calls")
+        # Calls under way when somebody pressed Ctrl-C have no end, and so no record.
+        if not case.load.interrupted:
+            yield both.no_call("load.calls")
         return
     failed = [call for call in made if not call.ok]
     strays = [call for call in made if call.elsewhere]
@@ -65,7 +67,8 @@ def rewards(case: Case) -> Iterable[Finding]:
     if numbers:
         shown += f"; mean {sum(numbers) / len(numbers):.3f}, from {min(numbers):g} to {max(numbers):g}"
     wrong = [run for run in returned if run.reward_type not in ("float", "numpy.float64", "dict")]
-    poison = [run for run in returned if run not in wrong and run.reward is None]
+    keyed = [run for run in returned if run.reward_problem]
+    poison = [run for run in returned if run not in wrong and run not in keyed and run.reward is None]
     facts = {"types": dict(types), "wrong": len(wrong), "not_finite": len(poison)}
     if wrong:
         first = wrong[0]
@@ -77,6 +80,18 @@ def rewards(case: Case) -> Iterable[Finding]:
             f"(sample of line {first.line}): {first.reward_shown}",
             consequence=both.NOT_KEPT,
             mend="return float(reward), on every path through run",
+            facts=facts,
+        )
+    elif keyed:
+        first = keyed[0]
+        yield Finding(
+            id="load.rewards",
+            title="rewards",
+            status="fail",
+            detail=f"{shown}; of {len(keyed)} no framework takes every part, for example run {first.run} "
+            f"(sample of line {first.line}): {first.reward_problem}",
+            consequence="AReaL answers 400 for each in a worker's log and keeps the trajectory without that reward.",
+            mend="return {completion.id: reward}, or one float",
             facts=facts,
         )
     elif poison:

@@ -73,7 +73,7 @@ class SimulatedServer(Loopback):
         if incoming.path.partition("?")[0].endswith("/models"):
             await connection.answer_json(200, answers.models(self.behaviour.model))
             return
-        if incoming.method != "POST" or protocol == "other":
+        if incoming.method != "POST" or protocol == "other" or incoming.path.count("/v1/") > 1:
             await connection.refuse(404, f"no route {incoming.path}")
             return
         try:

@@ -1,0 +1,63 @@
+"""Stage 3: rewards that no framework takes, and what is said when somebody pressed Ctrl-C."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.agent import rewards as described
+from harness.checks import stage3_rows, stage3_rules
+from harness.checks.stage3_data import Asked
+from harness.checks.stage3_ends import Case, runs_end
+from harness.checks.stage3_gather import Load
+from tests.support.load_data import load_data
+
+
+def ended(reward: Any, *ids: str) -> stage3_rows.Rows:
+    """One run that returned this, and was answered with these completions."""
+    asked = load_data(1)[0].asked.model_copy(update={"runs": 1, "group_size": 1})
+    load = Load(held=[{}, {}])
+    load.runs = [
+        {"run": 0, "started": 0.0, "ended": 1.0, "outcome": "returned", "reward": described.describe(reward).as_dict()}
+    ]
+    load.calls = [
+        {"run": 0, "number": n, "generation": False, "reply_id": id_, "path": "/v1/chat/completions"}
+        for n, id_ in enumerate(ids, 1)
+    ]
+    return stage3_rows.build(load, asked, [1])
+
+
+@pytest.mark.parametrize(
+    ("reward", "status", "words"),
+    [
+        (1.0, "pass", "1 × float"),
+        ({"a": 1.0, "b": 0.0}, "pass", "1 × dict"),
+        ({"reward": 1.0}, "fail", "keys are no completion's id: reward"),
+        ({"a": 1.0, "total": 1.0}, "fail", "1 of 2 keys are no completion's id: total"),
+        ({}, "fail", "an empty dict"),
+        ({1: 1.0}, "fail", "keys are of type int"),
+        ({"a": float("nan")}, "fail", "no finite number"),
+        (1, "fail", "of a type that is dropped"),
+    ],
+)
+def test_each_part_of_a_dict_belongs_to_a_call(reward: Any, status: str, words: str) -> None:
+    case = Case(Load(held=[{}, {}]), ended(reward, "a", "b"), None)  # type: ignore[arg-type]
+    [finding] = stage3_rules.rewards(case)
+    assert finding.status == status
+    assert words in finding.detail
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_calls_that_ctrl_c_cut_off_are_not_held_against_the_agent(interrupted: bool) -> None:
+    data, _, _ = load_data(4)
+    load = Load(held=[{}, {}], interrupted=interrupted)
+    load.trace.events.append({"event": "began"})
+    asked: Asked = data.asked
+    rows = stage3_rows.Rows((), (), (), data.model_copy(update={"asked": asked}))
+    case = Case(load, rows, None)  # type: ignore[arg-type]
+    assert [finding.status for finding in stage3_rules.calls(case)] == ([] if interrupted else ["fail"])
+    [ends] = runs_end(case)
+    assert ("had not ended" in ends.detail) is interrupted
+    assert ("never began" in ends.detail) is not interrupted
+    assert ends.status == ("warn" if interrupted else "fail")
