@@ -3,6 +3,7 @@
 ``driver``   a program that runs in AReaL's interpreter and says what happens; ``verl_driver`` likewise in verl's
 ``inside``   what a framework's worker imports in the agent's place: the agent, with a note of what it returned
 ``doors``    two ports of 127.0.0.1 that see the calls of agents and of the framework's engine
+``peers``    whose the other end of a connection is, for the port that puts a server's key in
 ``wanted``   what to do, from the settings and the training configuration
 ``job``      what a driver is told: its file and its environment
 ``gather``   starts the driver, follows it, takes a hang dump where nothing moves, ends all it has started

@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
-import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import h11
 
+from harness.checks.stage4.peers import is_ours
 from harness.openai_api.calls import Call
 from harness.openai_api.http import Endpoint
 from harness.openai_api.incoming import Incoming
@@ -37,7 +36,7 @@ class EngineDoor(RecordingProxy):
         self.served = 0
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not _is_ours(writer.get_extra_info("peername")):
+        if not is_ours(writer.get_extra_info("peername"), writer.get_extra_info("sockname")):
             writer.close()
             return
         await super()._connected(reader, writer)
@@ -118,16 +117,3 @@ def _plain_incoming(run: int, number: int, request: h11.Request, body: bytes) ->
 
 
 _now = time.monotonic
-
-
-def _is_ours(peer: tuple[str, int] | None) -> bool:
-    """Whether the other end of a loopback connection belongs to this user, by the kernel's own table."""
-    if peer is None:
-        return False
-    wanted = f"0100007F:{peer[1]:04X}"
-    try:
-        lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
-    except OSError:
-        return False
-    rows = (line.split() for line in lines)
-    return any(row[1] == wanted and int(row[7]) == os.getuid() for row in rows)

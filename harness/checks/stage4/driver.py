@@ -40,7 +40,7 @@ def main() -> None:
     """Do one job."""
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
-    channel = Channel(int(sys.argv[2]), int(sys.argv[3]))
+    channel = Channel(int(sys.argv[2]), int(sys.argv[3]), job["folder"])
     for folder in reversed(job["path"]):
         sys.path.insert(0, folder)
     phase = "import"
@@ -137,6 +137,9 @@ def read_config(job: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
         _set(rollout, name, value, changed)
     for spec in rollout.scheduling_spec:
         spec.gpu = 0
+        # A PYTHONPATH of the configuration's own takes the place of AReaL's, in which our folder is.
+        if "PYTHONPATH" in spec.env_vars:
+            spec.env_vars["PYTHONPATH"] = os.pathsep.join([*job["path"], spec.env_vars["PYTHONPATH"]])
     folder = job["folder"]
     cluster.fileroot = rollout.fileroot = folder
     cluster.name_resolve.type = "nfs"

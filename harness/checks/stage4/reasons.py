@@ -184,6 +184,12 @@ KNOWN = (
         "use the id of a completion of this run",
     ),
     _known(
+        "concat-style",
+        r"Cannot export interactions in 'concat' style",
+        "AReaL can't put the turns of a run into one row: export_style is concat, and chat_template_type isn't",
+        "rollout.agent.chat_template_type: concat, or export_style: individual",
+    ),
+    _known(
         "timed-out",
         r"Rollout timed out after ([\d.]+)s",
         "a rollout took longer than rollout.request_timeout ({0} s)",

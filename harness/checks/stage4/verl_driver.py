@@ -36,7 +36,7 @@ def main() -> None:
     """Do one job."""
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
-    channel = Channel(int(sys.argv[2]), int(sys.argv[3]))
+    channel = Channel(int(sys.argv[2]), int(sys.argv[3]), job["folder"])
     os.environ["PYTHONPATH"] = os.pathsep.join([*job["path"], *filter(None, [os.environ.get("PYTHONPATH", "")])])
     phase = "import"
     try:

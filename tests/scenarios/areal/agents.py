@@ -27,9 +27,11 @@ class WrongTypes(Sound):
         import numpy as np
 
         await self.ask(data, **extra_kwargs)
-        return {"int": 1, "bool": True, "none": None, "list": [1.0], "float32": np.float32(1), "text": "1.0"}[
-            data["returns"]
-        ]
+        import torch
+
+        wrong = {"int": 1, "bool": True, "none": None, "list": [1.0], "float32": np.float32(1), "text": "1.0",
+                 "tensor": torch.tensor(1.0)}  # fmt: skip
+        return wrong[data["returns"]]
 
 
 class Waits(Sound):
@@ -52,3 +54,36 @@ class NoCall(Sound):
 
     async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
         return 1.0
+
+
+class Raises(Sound):
+    """Asks, and then looks for what isn't in its sample."""
+
+    async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
+        await self.ask(data, **extra_kwargs)
+        return float(data["solution"])
+
+
+class NotANumber(Sound):
+    """Divides nothing by nothing."""
+
+    async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
+        await self.ask(data, **extra_kwargs)
+        return float("nan")
+
+
+class TwoTurns(Sound):
+    """Asks, and asks again with what was answered."""
+
+    async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
+        first = await self.ask(data, **extra_kwargs)
+        messages = [*data["messages"], {"role": "assistant", "content": first}, {"role": "user", "content": "Sure?"}]
+        return float(await self.ask({**data, "messages": messages}, **extra_kwargs) == data["answer"])
+
+
+class ByEnvironment(Sound):
+    """Is given nothing but its sample, as AReaL runs agents in processes of their own."""
+
+    async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> Any:
+        assert not extra_kwargs
+        return float(await self.ask(data) == data["answer"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -90,6 +91,12 @@ class Stage4:
             text=True,
             check=False,
         )
+
+    def settled(self) -> None:
+        """Wait for the last of AReaL's processes, which ends by itself where the command was killed."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and list(self.temporary.glob("drydock-*")):
+            time.sleep(0.1)
 
     def nothing_left(self) -> None:
         """No worker of AReaL, and no shell or tee around one, is there any more, and none of its files."""

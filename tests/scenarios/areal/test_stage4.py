@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,76 @@ def test_a_recording_that_was_cut_off_is_told(recorded: Recorded) -> None:
     all_runs = stage4.run("--stage", "3", "--replay", "cut", "--agent", f"{AGENTS}:Sound")
     assert all_runs.returncode == 1, all_runs.stdout + all_runs.stderr
     assert "1 of 8 runs break off before their end" in all_runs.stdout
+
+
+@pytest.mark.parametrize(("style", "rows"), [("individual", 2), ("concat", 1)])
+def test_an_agent_of_two_turns(stage4: Stage4, style: str, rows: int) -> None:
+    stage4.config["rollout"]["agent"] = {
+        "export_style": style, "chat_template_type": "concat" if style == "concat" else "hf",
+    }  # fmt: skip
+    found = stage4("TwoTurns", "--global-bs", "2", "--group-size", "1")
+    assert failed(found) == set()
+    assert f"{2 * rows} rows are prompt and answer" in found["areal.round-trip"]["detail"]
+
+
+def test_an_agent_in_a_process_of_its_own_that_training_finds_by_pythonpath(stage4: Stage4) -> None:
+    (stage4.folder / "elsewhere").mkdir()
+    shutil.copy(AGENTS, stage4.folder / "elsewhere/my_agents.py")
+    env_vars = {"PYTHONPATH": str(stage4.folder / "elsewhere")}
+    stage4.config["rollout"] |= {
+        "agent": {"mode": "subproc", "subproc_max_workers": 2},
+        "scheduling_spec": [{"cmd": "python3 -m areal.infra.rpc.rpc_server", "env_vars": env_vars}],
+    }
+    found = stage4("my_agents:ByEnvironment", PYTHONPATH=env_vars["PYTHONPATH"])
+    assert failed(found) == set()
+    assert found["areal.importable"]["status"] == "pass"
+    assert "8, all answered" in found["areal.calls"]["detail"]
+
+
+def test_with_slurm_the_job_is_written_and_never_passed(stage4: Stage4) -> None:
+    stage4.config["scheduler"]["type"] = "slurm"
+    stage4.config["rollout"]["scheduling_spec"] = [{"cmd": "python3 -m areal.infra.rpc.rpc_server", "mem": 8}]
+    found = stage4("Sound", "--global-bs", "1", "--group-size", "1")
+    assert failed(found) == set()
+    assert {found[id_]["status"] for id_ in ("areal.scheduler", "areal.slurm")} == {"skip"}
+    assert "not submitted" in found["areal.slurm"]["detail"]
+    assert "areal.infra.rpc.rpc_server" in found["areal.slurm"]["facts"]["script"]
+    assert found["areal.batch"]["status"] == "pass"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_check_that_is_ended_in_mid_rollout_leaves_nothing(stage4: Stage4, number: signal.Signals) -> None:
+    command = subprocess.Popen(
+        [str(HARNESS), "check", "--here", *stage4.arguments("Waits")],
+        cwd=stage4.folder,
+        env=stage4.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        while not any('"began"' in notes.read_text() for notes in stage4.temporary.glob("drydock-*/notes.jsonl")):
+            assert command.poll() is None
+            time.sleep(0.2)
+        family = psutil.Process(command.pid).children(recursive=True)
+        ports = {port for process in family for port in listening_ports(process.net_connections())}
+        assert len([one for one in family if "rpc_server" in " ".join(one.cmdline())]) > 0
+        assert ports
+        command.send_signal(number)
+        command.wait(120)
+    finally:
+        command.kill()
+        command.wait()
+    psutil.wait_procs(family, timeout=60)
+    stage4.settled()
+    stage4.nothing_left()
+    assert not ports & listening_ports(psutil.net_connections())
+    assert command.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
+
+
+def listening_ports(connections: list[Any]) -> set[int]:
+    """Ports on which somebody waits for connections."""
+    return {one.laddr.port for one in connections if one.status == psutil.CONN_LISTEN}
 
 
 def test_two_checks_at_once_have_a_proxy_each(tmp_path: Path) -> None:

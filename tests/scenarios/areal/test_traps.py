@@ -26,13 +26,85 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def test_rewards_of_each_type_that_areal_drops(stage4: Stage4) -> None:
-    wrong = ["int", "bool", "none", "list", "float32", "text"]
+    wrong = ["int", "bool", "none", "list", "float32", "text", "tensor"]
     stage4.samples([{**SAMPLE, "returns": one} for one in wrong])
-    found = stage4("WrongTypes", "--global-bs", "6", "--group-size", "1")
-    assert "0 of 6 came back" in found["areal.batch"]["detail"]
+    found = stage4("WrongTypes", "--global-bs", "7", "--group-size", "1")
+    assert "0 of 7 came back" in found["areal.batch"]["detail"]
     assert "AReaL drops a run whose reward is" in found["areal.batch"]["detail"]
-    assert "6 of 6 runs" in found["areal.rewards"]["detail"]
-    assert set(found["areal.rewards"]["facts"]["types"]) == {"int", "bool", "NoneType", "list", "numpy.float32", "str"}
+    assert "7 of 7 runs" in found["areal.rewards"]["detail"]
+    assert set(found["areal.rewards"]["facts"]["types"]) == {
+        *("int", "bool", "NoneType", "list", "numpy.float32", "str", "torch.Tensor"),
+    }
+
+
+def test_a_reward_that_is_no_number_reaches_the_trajectories(stage4: Stage4) -> None:
+    found = stage4("NotANumber", "--global-bs", "1", "--group-size", "1")
+    assert found["areal.rewards"]["status"] == "fail"
+    assert "NaN" in found["areal.rewards"]["detail"] + found["areal.rewards"]["consequence"]
+
+
+def test_an_agent_that_raises_takes_its_group_with_it(stage4: Stage4) -> None:
+    stage4.samples([{**SAMPLE, "solution": "1"}, SAMPLE])
+    found = stage4("Raises", "--global-bs", "2", "--group-size", "2")
+    assert "1 of 2 came back" in found["areal.batch"]["detail"]
+    assert "2 of 4 runs raised: KeyError: 'solution'" in found["areal.agent-raises"]["detail"]
+    line = next(n for n, text in enumerate(AGENTS.read_text().splitlines(), 1) if 'data["solution"]' in text)
+    assert found["areal.agent-raises"]["place"]["line"] == line
+
+
+def test_v1_appended_to_the_address_of_areals_proxy(stage4: Stage4) -> None:
+    found = stage4(f"{wrong_examples.FOLDER}/v1_appended.py:V1Appended", "--global-bs", "1", "--group-size", "1")
+    assert found["areal.calls"]["status"] == "fail"
+    assert "don't append it" in found["areal.calls"]["mend"]
+    assert "404" in found["areal.calls"]["detail"]
+
+
+def test_v1_twice_in_the_servers_address(stage4: Stage4) -> None:
+    stage4.base_url += "/v1"
+    found = stage4()
+    assert found["areal.engine"]["status"] == "fail"
+    assert "/v1" in found["areal.engine"]["mend"]
+
+
+# Blocks one module, as a litellm that is too new for AReaL lacks it.
+LACKS = """
+import sys
+
+class Lacks:
+    def find_spec(self, name, path=None, target=None):
+        if name == "litellm.llms.anthropic.experimental_pass_through":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Lacks())
+"""
+
+
+def test_a_litellm_that_lacks_what_areals_proxy_imports(stage4: Stage4) -> None:
+    (stage4.folder / "newer").mkdir()
+    (stage4.folder / "newer/sitecustomize.py").write_text(LACKS)
+    stage4.config["rollout"] |= {
+        "setup_timeout": 3600,  # longer than this test may take
+        "scheduling_spec": [
+            {"cmd": "python3 -m areal.infra.rpc.rpc_server", "env_vars": {"PYTHONPATH": str(stage4.folder / "newer")}}
+        ],
+    }
+    found = stage4()
+    assert "this litellm is too new for it" in found["areal.starts"]["detail"]
+    assert found["areal.starts"]["mend"] == "pip install litellm==1.81.3"
+
+
+def test_a_tokenizer_that_is_not_there(stage4: Stage4) -> None:
+    stage4.config["rollout"] |= {"tokenizer_path": "/nowhere/model", "setup_timeout": 3600}
+    found = stage4()
+    assert "there is no tokenizer at /nowhere/model" in found["areal.starts"]["detail"]
+    assert "rollout.tokenizer_path" in found["areal.starts"]["mend"]
+
+
+def test_turns_in_one_row_need_a_template_for_it(stage4: Stage4) -> None:
+    stage4.config["rollout"]["agent"] = {"export_style": "concat"}
+    found = stage4("TwoTurns", "--global-bs", "1", "--group-size", "1")
+    assert "export_style is concat, and chat_template_type isn't" in found["areal.batch"]["detail"]
+    assert "chat_template_type: concat" in found["areal.batch"]["mend"]
 
 
 def test_an_agent_that_waits_for_ever_is_told_with_a_hang_dumps_verdict(stage4: Stage4) -> None:

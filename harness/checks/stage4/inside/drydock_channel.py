@@ -5,9 +5,11 @@ Only the standard library is imported: this runs in the framework's own interpre
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import shutil
 import signal
 import threading
 import time
@@ -15,10 +17,15 @@ from typing import Any
 
 
 class Channel:
-    """The two pipes to whoever asked."""
+    """The two pipes to whoever asked.
 
-    def __init__(self, events: int, control: int) -> None:
-        self._events, self._lock = events, threading.Lock()
+    Args:
+        events, control: descriptors, to write and to read.
+        folder: of whoever asked; it goes where they have gone without a word.
+    """
+
+    def __init__(self, events: int, control: int, folder: str) -> None:
+        self._events, self._lock, self._folder = events, threading.Lock(), folder
         self._control = os.fdopen(control, "r", encoding="utf-8")
         self._answers: list[dict[str, Any]] = []
         self._news = threading.Condition()
@@ -43,8 +50,23 @@ class Channel:
             with self._news:
                 self._answers.append(json.loads(line))
                 self._news.notify_all()
-        # Nobody is there any more to whom anything could be said. AReaL's workers are of our process group.
+        # Nobody is there any more to whom anything could be said. AReaL's workers are of our process group; they end
+        # first, for they write into the folder.
+        for pid in _others():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self._folder, ignore_errors=True)
         os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _others() -> list[int]:
+    """All of this process group but ourselves."""
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if int(name) != os.getpid() and os.getpgid(int(name)) == os.getpgrp():
+                found.append(int(name))
+    return found
 
 
 def numbers(value: Any) -> Any:
