@@ -85,6 +85,8 @@ class LoopWatch:
         # What the loop's thread did all the time; starved: it could have gone on, and got no processor.
         self.idle = self.computing = self.blocking = self.starved = 0.0
         self.profile: dict[Key, float] = {}
+        # Of that, asleep in a system call.
+        self.slept: dict[Key, float] = {}
         self.waits: dict[tuple[str, Key], Waited] = {}
         self.course: list[dict[str, Any]] = []
 
@@ -117,6 +119,11 @@ class LoopWatch:
         if self._callback is None or not self._current:
             return 0.0, ()
         return self._counted, max(self._current, key=lambda key: self._current[key])
+
+    @property
+    def asleep(self) -> bool:
+        """Whether the present callback has spent most of its time asleep in a system call."""
+        return self._waiting > self._counted / 2
 
     def _main(self) -> None:
         while not self._stopped.wait(LOOK):
@@ -163,6 +170,8 @@ class LoopWatch:
         if waiting:
             self._waiting += seconds
             self._slept[key] = self._slept.get(key, 0.0) + seconds
+            if key in self.slept or len(self.slept) < KEPT_STACKS:
+                self.slept[key] = self.slept.get(key, 0.0) + seconds
         self._current[key] = self._current.get(key, 0.0) + seconds
         self._note(key, seconds)
 

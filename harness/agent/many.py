@@ -306,7 +306,8 @@ class Many:
     def _say_course(self, watch: LoopWatch) -> None:
         """All that was seen of the loop until now; a later one takes the place of an earlier."""
         seconds, key = watch.blocked()
-        now = {"started": time.monotonic() - self._began - seconds, "seconds": seconds, "key": key}
+        started = time.monotonic() - self._began - seconds
+        now = {"started": started, "seconds": seconds, "key": key, "waiting": watch.asleep}
         stalls = sorted([*list(watch.stalls), *([now] if key else [])], key=lambda stall: -stall["seconds"])[:50]
         waits = sorted(list(watch.waits.items()), key=lambda item: -item[1].run_seconds)[:100]
         profile = sorted(list(watch.profile.items()), key=lambda item: -item[1])[:200]
@@ -325,7 +326,10 @@ class Many:
                 {"kind": kind, "frames": awaiting.describe(key), **dataclasses.asdict(waited)}
                 for (kind, key), waited in waits
             ],
-            profile=[{"frames": awaiting.describe(key), "seconds": spent} for key, spent in profile],
+            profile=[
+                {"frames": awaiting.describe(key), "seconds": spent, "slept": watch.slept.get(key, 0.0)}
+                for key, spent in profile
+            ],
             course=list(watch.course),
         )
 

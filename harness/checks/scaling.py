@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from harness.checks import server_queue
-from harness.checks.stage3_data import CallRow, StackFrame, Stall, Wait
+from harness.checks.stage3_data import CallRow, Stack, StackFrame, Stall, Wait
 from harness.checks.stage3_rows import Rows, at_once
 
 Kind = Literal["scales", "serialises", "slower", "undecided"]
@@ -116,6 +116,7 @@ def judge(rows: Rows, *, bare_rate: float | None) -> Verdict:
     ratio = None if not bare_rate or not answered else answered / wall / bare_rate
     found = [
         *_blocking(rows.data.stalls, had),
+        *_sleeping(rows, had),
         *_computing(rows, had),
         *_making_clients(rows, had),
         *_standing_in_line(rows),
@@ -172,13 +173,9 @@ def _blocking(stalls: Sequence[Stall], wall: float) -> Iterable[Cause]:
         share = seconds / wall
         if share < LARGE:
             continue
-        own = [number for number, frame in enumerate(frames) if frame.own]
-        below = frames[own[-1] + 1 :] if own else frames
-        if any(part in frame.file for frame in below for part in _SYNC_HTTP):
-            yield Cause("blocking-http", "a blocking HTTP call stops the event loop", share, frames)
-        elif waiting:
-            yield Cause("blocking-call", "a blocking call stops the event loop", share, frames)
-        elif not is_machinery(frame.file for frame in below):
+        if waiting or _is_sync_http(frames):
+            yield _blocked_by(frames, share)
+        elif not is_machinery(frame.file for frame in _below(frames)):
             yield Cause("cpu", "its computing stops the event loop", share, frames)
 
 
@@ -195,24 +192,52 @@ def _by_own_line(stalls: Iterable[Stall]) -> Iterable[tuple[tuple[StackFrame, ..
         yield max(group, key=lambda stall: stall.seconds).frames, seconds, waiting
 
 
+def _sleeping(rows: Rows, wall: float) -> Iterable[Cause]:
+    """Lines in whose calls the event loop sleeps, though no single one is long: many of them make a long wait, too."""
+    for group in _by_line(rows.data.profile):
+        seconds = sum(stack.slept for stack in group)
+        if seconds >= LARGE * wall:
+            yield _blocked_by(max(group, key=lambda stack: stack.slept).frames, seconds / wall)
+
+
 def _computing(rows: Rows, wall: float) -> Iterable[Cause]:
     """Lines that keep the event loop busy, though no single callback is long."""
-    groups: dict[tuple[str, int], list[tuple[float, tuple[StackFrame, ...]]]] = defaultdict(list)
-    for stack in rows.data.profile:
-        own = [number for number, frame in enumerate(stack.frames) if frame.own]
-        if own and not is_machinery(frame.file for frame in stack.frames[own[-1] + 1 :]):
-            frame = stack.frames[own[-1]]
-            groups[frame.file, frame.line].append((stack.seconds, stack.frames))
-    for group in groups.values():
-        share = sum(seconds for seconds, _ in group) / wall
-        frames = max(group, key=lambda item: item[0])[1]
-        if share >= LARGE:
-            own = [number for number, frame in enumerate(frames) if frame.own]
-            below = frames[own[-1] + 1 :]
-            sync = any(part in frame.file for frame in below for part in _SYNC_HTTP)
-            kind = "blocking-http" if sync else "cpu"
-            says = "a blocking HTTP call stops the event loop" if sync else "its computing keeps the event loop busy"
-            yield Cause(kind, says, share, frames)
+    for group in _by_line(rows.data.profile):
+        own = [stack for stack in group if not is_machinery(frame.file for frame in _below(stack.frames))]
+        seconds = sum(stack.seconds - stack.slept for stack in own)
+        if seconds < LARGE * wall:
+            continue
+        frames = max(own, key=lambda stack: stack.seconds - stack.slept).frames
+        if _is_sync_http(frames):
+            yield _blocked_by(frames, seconds / wall)
+        else:
+            yield Cause("cpu", "its computing keeps the event loop busy", seconds / wall, frames)
+
+
+def _blocked_by(frames: tuple[StackFrame, ...], share: float) -> Cause:
+    if _is_sync_http(frames):
+        return Cause("blocking-http", "a blocking HTTP call stops the event loop", share, frames)
+    return Cause("blocking-call", "a blocking call stops the event loop", share, frames)
+
+
+def _is_sync_http(frames: Sequence[StackFrame]) -> bool:
+    return any(part in frame.file for frame in _below(frames) for part in _SYNC_HTTP)
+
+
+def _by_line(profile: Iterable[Stack]) -> Iterable[list[Stack]]:
+    """Where the loop's thread was, by the user's innermost line."""
+    groups: dict[tuple[str, int], list[Stack]] = defaultdict(list)
+    for stack in profile:
+        own = [frame for frame in stack.frames if frame.own]
+        if own:
+            groups[own[-1].file, own[-1].line].append(stack)
+    return groups.values()
+
+
+def _below(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+    """What lies below the user's innermost frame."""
+    own = [number for number, frame in enumerate(frames) if frame.own]
+    return tuple(frames[own[-1] + 1 :]) if own else tuple(frames)
 
 
 def _making_clients(rows: Rows, had: float) -> Iterable[Cause]:

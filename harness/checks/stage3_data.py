@@ -114,6 +114,7 @@ class Stack(_Row):
 
     frames: tuple[StackFrame, ...] = Field(description="outermost first")
     seconds: float = Field(description="of the event loop's thread")
+    slept: float = Field(default=0.0, description="of these, asleep in a system call")
 
 
 class Stall(_Row):

@@ -223,9 +223,7 @@ def _data(load: Load, asked: Asked) -> LoadData:
         stall_seconds=course.get("stall_seconds", 0.0),
         loop=LoopTime(**course.get("loop", {})),
         waits=tuple(Wait(**{**wait, "frames": frames_of(wait["frames"])}) for wait in course.get("waits", ())),
-        profile=tuple(
-            Stack(frames=frames_of(stack["frames"]), seconds=stack["seconds"]) for stack in course.get("profile", ())
-        ),
+        profile=tuple(Stack(**{**stack, "frames": frames_of(stack["frames"])}) for stack in course.get("profile", ())),
         course=tuple(Course(**point) for point in points),
         before=held[0] if held else Resources(),
         after=held[1] if len(held) > 1 else Resources(),

@@ -110,6 +110,27 @@ def test_short_callbacks_that_fill_the_time_count_as_well() -> None:
     assert kinds(rows(profile=(Stack(frames=(OWN, SDK), seconds=4.0),))) == []
 
 
+@pytest.mark.parametrize(
+    ("below", "slept", "kind"),
+    [
+        (MATHS, 4.0, "blocking-call"),  # time.sleep, a lock, a full pipe, each of them short
+        (SYNC, 4.0, "blocking-http"),
+        (SDK, 4.0, "blocking-call"),  # whatever lies below: the loop of an asynchronous SDK doesn't sleep in a call
+        (MATHS, 1.0, "cpu"),
+    ],
+)
+def test_many_short_sleeps_in_calls_block_the_loop_as_one_long_one_does(
+    below: StackFrame, slept: float, kind: str
+) -> None:
+    assert kinds(rows(profile=(Stack(frames=(OWN, below), seconds=4.1, slept=slept),))) == [kind]
+
+
+def test_a_line_that_sleeps_is_not_said_to_compute_by_what_both_measures_differ() -> None:
+    """The profile has a little more of the same sleep than the stalls, whose first look doesn't count."""
+    stalls = (Stall(started=0.0, seconds=3.9, frames=(OWN,), waiting=True),)
+    assert kinds(rows(stalls=stalls, profile=(Stack(frames=(OWN,), seconds=4.1, slept=4.0),))) == ["blocking-call"]
+
+
 def test_what_a_busy_machine_took_is_left_out() -> None:
     stall = Stall(started=0.0, seconds=1.0, frames=(OWN,))
     assert kinds(rows(stalls=(stall,))) == []
