@@ -211,7 +211,9 @@ def engine_lines(endpoint: Endpoint, wanted: Wanted) -> tuple[list[Finding], boo
             detail="the server takes no prompt of token ids, or doesn't answer by them: "
             f"{answer.problem or answer.status}",
             consequence=f"{name}'s engine speaks nothing else.",
-            mend="make up ENGINE=vllm   # llama.cpp and most hosted APIs can't",
+            mend="the server's address ends in /v1 twice: once is enough"
+            if endpoint.base_url.rstrip("/").endswith("/v1/v1")
+            else "make up ENGINE=vllm   # llama.cpp and most hosted APIs can't",
         )
     ], False
 
