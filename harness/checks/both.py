@@ -15,6 +15,10 @@ DROPPED = "A framework drops the trajectory; training goes on without it."
 WAITED_FOR = "A rollout waits for it until a framework's own limit, an hour by default in AReaL."
 RETRIED = "A failed call is made again by the SDK or lost; either costs time in every run."
 
+# So many calls of a run that doesn't end are turns without an end, rather than one that waits.
+MANY_TURNS = 5
+ENDLESS_TURNS = "give the turns an end: for turn in range(max_turns)\nTIMEOUT=600   # if it is only slow"
+
 OUT_OF_DESCRIPTORS = "Every connection is a file descriptor; a worker with as many runs needs more than it may have."
 MORE_DESCRIPTORS = "ulimit -n 65536   # in the shell that starts the workers; and close clients that a run makes"
 

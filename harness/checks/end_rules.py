@@ -135,7 +135,9 @@ def _cut(run: Gathered) -> Finding:
     frames, how = waiting_place(run.trace.stacks)
     stack = tuple(_places(frames, own=True))
     under_way = [call for call in run.calls if call.abandoned]
-    detail = f"not done after {run.trace.cut:g} s"
+    made = sum(call.is_generation for call in run.calls)
+    turns = how == "waits" and made > both.MANY_TURNS
+    detail = f"not done after {run.trace.cut:g} s" + (f" and {made} calls to the model" if turns else "")
     if stack:
         inner = frames[-1]
         at = (
@@ -160,7 +162,7 @@ def _cut(run: Gathered) -> Finding:
         status="fail",
         detail=detail,
         consequence=consequence,
-        mend="" if stack else "TIMEOUT=600   # if it is only slow",
+        mend=both.ENDLESS_TURNS if turns else "" if stack else "TIMEOUT=600   # if it is only slow",
         place=stack[-1] if stack else None,
         stack=stack,
         facts={"limit": run.trace.cut, "ended_by": run.trace.ended_by, "how": how},

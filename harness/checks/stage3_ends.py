@@ -57,8 +57,7 @@ def process_lives(case: Case) -> Iterable[Finding]:
         return
     if trace.cut is not None:
         if trace.cut_during == "run":
-            says = "It blocks the event loop: no other run in the worker goes on."
-            yield _stuck(case, "load.never-ends", "event loop", says)
+            yield _never_ends(case)
         return
     if trace.event("finished") is not None:
         return
@@ -84,6 +83,26 @@ def process_lives(case: Case) -> Iterable[Finding]:
 def _lost(case: Case) -> str:
     lost = sum(run.outcome == "lost" for run in case.rows.runs)
     return f"{lost} runs were lost with it, {case.rows.data.asked.runs - len(case.rows.runs)} never began"
+
+
+def _never_ends(case: Case) -> Finding:
+    """Everything stands still: the loop is blocked, or what has begun awaits, and asks the model on and on."""
+    says = "It blocks the event loop: no other run in the worker goes on."
+    found = _stuck(case, "load.never-ends", "event loop", says)
+    if found.facts["how"] != "waits":
+        return found
+    calls = sum(bool(row["generation"]) for row in [*case.load.first_calls, *case.load.calls])
+    if calls <= both.MANY_TURNS:
+        return found.model_copy(update={"title": "runs end", "consequence": both.WAITED_FOR})
+    return found.model_copy(
+        update={
+            "title": "runs end",
+            "detail": f"no run had ended after {case.load.trace.cut:g} s, with {calls} calls to the model until then"
+            f"{found.detail.partition(' s')[2]}",
+            "consequence": both.WAITED_FOR,
+            "mend": both.ENDLESS_TURNS,
+        }
+    )
 
 
 def _stuck(case: Case, id_: str, title: str, consequence: str) -> Finding:
@@ -207,10 +226,12 @@ def never_ends(case: Case) -> Iterable[Finding]:
 
 def server_lives(case: Case) -> Iterable[Finding]:
     """The server is there until the end."""
-    gone = [call for call in case.rows.calls if call.status is None and _is_gone(call.failure)]
-    if not gone or not any(_is_gone(call.failure) for call in case.rows.calls[-len(gone) :]):
+    # What went to another address says nothing about this server.
+    calls = [call for call in case.rows.calls if not call.elsewhere]
+    gone = [call for call in calls if call.status is None and _is_gone(call.failure)]
+    if not gone or not any(_is_gone(call.failure) for call in calls[-len(gone) :]):
         return
-    answered = [call.ended for call in case.rows.calls if call.ok]
+    answered = [call.ended for call in calls if call.ok]
     last = max(answered, default=0.0)
     after = [call for call in gone if call.ended >= last]
     if not after:

@@ -1,4 +1,4 @@
-"""Stage 3: rewards that no framework takes, and what is said when somebody pressed Ctrl-C."""
+"""Stage 3: rewards that no framework takes, and what is said of runs that did not end and of calls elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from harness.agent import rewards as described
 from harness.checks import stage3_rows, stage3_rules
 from harness.checks.stage3_data import Asked
-from harness.checks.stage3_ends import Case, runs_end
+from harness.checks.stage3_ends import Case, process_lives, runs_end, server_lives
 from harness.checks.stage3_gather import Load
 from tests.support.load_data import load_data
 
@@ -61,3 +61,47 @@ def test_calls_that_ctrl_c_cut_off_are_not_held_against_the_agent(interrupted: b
     assert ("had not ended" in ends.detail) is interrupted
     assert ("never began" in ends.detail) is not interrupted
     assert ends.status == ("warn" if interrupted else "fail")
+
+
+def stands_still(*frames: dict[str, Any], main: bool, calls: int) -> Case:
+    """The run that comes first hasn't ended after ten seconds."""
+    load = Load(held=[{}, {}])
+    load.trace.events += [{"event": "constructed"}]
+    load.trace.cut, load.trace.cut_during = 10.0, "run"
+    threads = [{"main": True, "frames": list(frames) if main else []}]
+    load.trace.stacks = {"threads": threads, "tasks": [] if main else [{"frames": list(frames)}]}
+    load.first_calls = [{"generation": True}] * calls
+    data, _, _ = load_data(4)
+    return Case(load, stage3_rows.Rows((), (), (), data), None)  # type: ignore[arg-type]
+
+
+OWN = {"file": "/work/agent.py", "line": 27, "function": "run", "own": True, "source": "await create()"}
+
+
+@pytest.mark.parametrize(
+    ("main", "calls", "title", "words"),
+    [
+        (True, 0, "event loop", "blocks at"),
+        (False, 1, "runs end", "waits at"),
+        (False, 11, "runs end", "with 11 calls to the model until then; waits at"),
+    ],
+)
+def test_who_awaits_blocks_nobody_and_turns_without_an_end_are_counted(
+    main: bool, calls: int, title: str, words: str
+) -> None:
+    [finding] = process_lives(stands_still(OWN, main=main, calls=calls))
+    assert finding.title == title
+    assert words in finding.detail
+    assert ("event loop" in finding.consequence) is main
+    assert ("max_turns" in finding.mend) is (calls > 5)
+
+
+@pytest.mark.parametrize(("elsewhere", "told"), [("", 1), ("https://api.openai.com", 0)])
+def test_calls_to_another_address_say_nothing_about_the_server(elsewhere: str, told: int) -> None:
+    data, _, calls = load_data(4)
+    failed = [
+        call.model_copy(update={"status": None, "failure": "ConnectError: no such name", "elsewhere": elsewhere})
+        for call in calls
+    ]
+    case = Case(Load(held=[{}, {}]), stage3_rows.Rows((), tuple(failed), (), data), None)  # type: ignore[arg-type]
+    assert len(list(server_lives(case))) == told
