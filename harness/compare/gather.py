@@ -133,7 +133,7 @@ async def rendered(job: Job, reference: Reference, asked: Sequence[Conversation]
         return await reference.render([as_asked(one) for one in asked])
     except Unrenderable as error:
         raise UsageError(
-            f"{job.data.name}, line {asked[error.at].line}: {error.what}",
+            f"{job.data.name}, line {asked[error.at].line}: {error}",
             consequence="Nothing was compared beyond it.",
             mend="DATA=FILE.jsonl   # without that line, or as the template wants it; or another REFERENCE=",
         ) from None

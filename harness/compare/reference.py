@@ -27,7 +27,7 @@ runpy.run_module(name, run_name="__main__")
 """
 
 
-class Unrenderable(ReferenceUnusable):
+class Unrenderable(Exception):
     """The chat template or the tokenizer refuses a conversation.
 
     Args:
