@@ -12,6 +12,8 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 
+import click
+
 from harness.errors import BadSetting
 from harness.places import TYPED, home, in_container
 from harness.settings import Settings, environment_name, environment_names, settings_fields
@@ -80,10 +82,21 @@ def not_pid(settings: Settings) -> None:
 def as_typed_here(step: str, repeated: Mapping[str, str] | None = None) -> str:
     """A step that is a command of make's, with what is to be repeated, as it is typed here; any other as it is."""
     found = _STEP.match(step)
-    if found is None:
+    if found is None or (takes := _takes(found[1])) is None:
         return step
-    values = {**(repeated or {}), **_assigned(found[2])}
+    kept = {field: value for field, value in (repeated or {}).items() if field in takes}
+    values = {**kept, **_assigned(found[2])}
     return command_line(found[1], values) + found[3]
+
+
+def _takes(verb: str) -> set[str] | None:
+    """What a verb can be told, by field; None for what is no verb: a sentence may begin with “make the client once”."""
+    from harness.cli.main import VERBS, cli
+
+    if verb not in VERBS:
+        return None
+    command = cli.get_command(click.Context(cli), verb)
+    return {str(parameter.name) for parameter in command.params} if command is not None else None
 
 
 def assigned(step: str) -> dict[str, str]:

@@ -188,3 +188,20 @@ def test_a_mistyped_verb_or_line_of_the_file_is_told_what_it_may_have_been(
     monkeypatch.setattr("harness.settings.loading.home", lambda: tmp_path)
     with pytest.raises(BadSetting, match="did you mean MODEL="):
         load_settings(environ={})
+
+
+@pytest.mark.parametrize(
+    ("step", "shown"),
+    [
+        (
+            "make the HTTP client once, or give it the http_client",
+            "make the HTTP client once, or give it the http_client",
+        ),
+        ("make sure that it ends", "make sure that it ends"),
+        ("make logs S=inference   # why did it go?", "make logs S=inference   # why did it go?"),
+        ("make up   # installs it", "make up MODEL=tiny   # installs it"),
+        ("make check STAGE=2", "make check AGENT=a.py:A DATA=d.jsonl MODEL=tiny STAGE=2"),
+    ],
+)
+def test_a_step_repeats_what_its_verb_takes_and_a_sentence_is_none(step: str, shown: str) -> None:
+    assert as_typed_here(step, {"agent": "a.py:A", "data": "d.jsonl", "model": "tiny"}) == shown
