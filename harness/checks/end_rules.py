@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.agent.frames import frame_at
 from harness.agent.source import AgentSource
-from harness.checks import both
+from harness.checks import both, known_errors
 from harness.checks.findings import Finding, Place
 from harness.checks.gather import Gathered
 
@@ -34,7 +34,7 @@ def loaded(run: Gathered, agent: AgentSource) -> Finding | None:
     raised = run.trace.raised
     if raised is not None and raised["during"] == "import":
         found = _raised(raised, "agent.import", title, "It raises before it can run.")
-        return found.model_copy(update={"mend": _package(raised)})
+        return found.model_copy(update={"mend": known_errors.mend(raised, agent)})
     if run.trace.event("constructed") is None and run.trace.cut is None:
         return process_ended(run, "agent.import", title)
     if run.trace.event("constructed") is None:
@@ -42,18 +42,7 @@ def loaded(run: Gathered, agent: AgentSource) -> Finding | None:
     return Finding(id="agent.load", title=title, status="pass", detail=agent.given)
 
 
-def _package(raised: dict[str, Any]) -> str:
-    """How a package that the agent imports gets into the stack; "" where that isn't what is wrong."""
-    missing = re.fullmatch(r"No module named '([\w.]+)'", raised["message"].strip())
-    if raised["type"] != "ModuleNotFoundError" or missing is None:
-        return ""
-    name = missing[1].partition(".")[0]
-    return (
-        f"put the package that has {name} into WORKSPACE/requirements.txt\nmake up   # installs it in every container"
-    )
-
-
-def ended(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
+def ended(run: Gathered, agent: AgentSource) -> Finding | None:
     """The run comes to its end by itself and returns."""
     title = "run ends"
     if run.trace.cut is not None:
@@ -72,7 +61,8 @@ def ended(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
     if raised is not None:
         if raised["type"] == "SystemExit":
             return _raised(raised, "run.exit", title, both.ENDS_ALL)
-        return _raised(raised, "run.raises", title, both.DROPPED)
+        found = _raised(raised, "run.raises", title, both.DROPPED)
+        return found.model_copy(update={"mend": known_errors.mend(raised, agent)})
     return process_ended(run, "run.exit", title)
 
 

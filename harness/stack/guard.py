@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -62,7 +63,7 @@ def _unwritable(error: OSError, folder: Path) -> EnvironmentUnfit:
         f"{folder} can't be written by this user: {reason}.",
         consequence="Nothing was started or changed.",
         mend=f"ls -ld {folder} {folder.parent}   # whose is it, and is it a folder?\n"
-        f"sudo chown -R $(id -u) {folder.parent}   # where it is another user's",
+        f"sudo chown -R $(id -u) {shlex.quote(str(folder.parent))}   # where it is another user's",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -88,7 +89,7 @@ def up(settings: Settings) -> Result:
     _may_be_entered(plan)
     # Nobody is told of the sample's own folder, into which nothing of a user's writes.
     if settings.origin("workspace") != "default" and (said := unwritable(settings.workspace, plan.uid, plan.gid)):
-        console.warn(said, f"sudo chown {plan.uid}:{plan.gid} {settings.workspace}")
+        console.warn(said, f"sudo chown {plan.uid}:{plan.gid} {shlex.quote(str(settings.workspace))}")
     engine = limits.look(client)
     limits.decide(settings, engine)  # refused before anything is fetched or built
     if engine.cannot:
@@ -141,10 +142,11 @@ def not_ready(before: Sequence[Service], changed: Sequence[str]) -> tuple[str, .
 def _may_be_entered(plan: Plan) -> None:
     for folder in (plan.settings.workspace, plan.settings.framework_src):
         if folder is not None and closed(folder, plan.uid, plan.gid):
+            named = shlex.quote(str(folder))
             raise FolderClosed(
                 f"The containers run as user {plan.uid}, who may not enter and list {folder} "
                 f"(mode {folder.stat().st_mode & 0o777:o}).",
-                mend=f"chmod -R a+rX {folder}   # or make it that user's: sudo chown -R {plan.uid}:{plan.gid} {folder}",
+                mend=f"chmod -R a+rX {named}   # or make it that user's: sudo chown -R {plan.uid}:{plan.gid} {named}",
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,12 +147,22 @@ def _places(context: Context, engine: Engine) -> list[Place]:
     copied = settings.engine != "external" and engines.weights_of(settings.engine) == "safetensors"
     to_cache = 2 * to_download + (model.size if copied else 0) if model.source == "package" else 0
     places = [
-        gather("the clone", context.clone, CLONE_BYTES, f"sudo chown -R $(id -u):$(id -g) {context.clone}"),
+        gather(
+            "the clone",
+            context.clone,
+            CLONE_BYTES,
+            f"sudo chown -R $(id -u):$(id -g) {shlex.quote(str(context.clone))}",
+        ),
         gather("our cache", settings.cache, to_cache, "make up DRYDOCK_CACHE=/another/folder"),
     ]
     if settings.runs_dir.parent != context.clone:
         places.append(
-            gather("results", settings.runs_dir, CLONE_BYTES, f"sudo chown -R $(id -u):$(id -g) {settings.runs_dir}")
+            gather(
+                "results",
+                settings.runs_dir,
+                CLONE_BYTES,
+                f"sudo chown -R $(id -u):$(id -g) {shlex.quote(str(settings.runs_dir))}",
+            )
         )
     if model.source == "hub":
         places.append(gather("the hub's cache", hub_cache(), to_download, "HF_HOME=/another/folder make up"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from rich.filesize import decimal
 
@@ -70,7 +71,7 @@ def _plan(context: Context) -> list[Finding]:
     workspace = context.settings.workspace
     reason = unwritable(workspace, plan.uid, plan.gid)
     if reason and context.settings.origin("workspace") != "default":
-        mend = f"sudo chown {plan.uid}:{plan.gid} {workspace}"
+        mend = f"sudo chown {plan.uid}:{plan.gid} {shlex.quote(str(workspace))}"
         return [warn(f"workspace: {reason}", "What a training writes there fails with `Permission denied`.", mend)]
     return [ok(f"workspace {workspace}; containers run as {owner}")]
 
