@@ -124,6 +124,10 @@ def judge(rows: Rows, *, bare_rate: float | None) -> Verdict:
     causes = tuple(sorted(_distinct(found), key=lambda cause: -cause.share))
     if causes:
         return Verdict("serialises", causes, ratio, shares, peak, mean)
+    if rows.data.asked.faults:
+        return Verdict(
+            "undecided", (), ratio, shares, peak, mean, "calls that fail take time, and a bare client's don't"
+        )
     if ratio is not None and ratio < SLOW and wall > 1.0 and not server_queue.of(rows.bare).broken_off:
         # The bare client may have had the processors that the runs did without.
         kind: Kind = "undecided" if starved > LARGE * wall else "slower"

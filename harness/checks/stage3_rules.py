@@ -17,6 +17,8 @@ from harness.openai_api.simulated.faults import KINDS
 
 # Growth from which memory is told, for each run; below it lies what the allocator does anyway.
 GREW_BYTES, GREW_OBJECTS = 32 * 1024, 20
+# How often the SDKs of OpenAI and Anthropic ask again where nobody says otherwise.
+_SDK_RETRIES = 2
 # What is cached or imported once, by whichever run comes first: of few runs it looks like much a run.
 ONCE_OBJECTS = 5000
 
@@ -232,10 +234,21 @@ def faults(case: Case) -> Iterable[Finding]:
             status="fail" if died else "pass",
             detail=detail,
             consequence="Each such call costs a trajectory; a cluster makes them all the time." if died else "",
-            mend="leave the SDK's retries on, or catch what it raises and return a reward" if died else "",
+            mend=_survive(kind.name, died) if died else "",
             place=place_of(died[0]) if died else None,
             facts={"met": len(runs), "died": len(died)},
         )
+
+
+def _survive(kind: str, died: list[RunRow]) -> str:
+    """What a run that has died of a fault could do."""
+    if kind in ("empty", "length"):
+        return "give such an answer a reward as well, 0.0 for example"
+    if kind == "cut-stream":
+        return "catch what it raises and return a reward: an SDK repeats a call, and no stream that has begun"
+    if all(len(run.faults) > _SDK_RETRIES for run in died):
+        return f"max_retries= above the SDK's {_SDK_RETRIES}, or catch what it raises and return a reward"
+    return "leave the SDK's retries on, or catch what it raises and return a reward"
 
 
 def _survived(run: RunRow) -> bool:

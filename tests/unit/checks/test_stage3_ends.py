@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.agent import rewards as described
-from harness.checks import stage3_rows, stage3_rules
+from harness.checks import scaling, stage3_rows, stage3_rules
 from harness.checks.stage3_data import Asked
 from harness.checks.stage3_ends import Case, process_lives, runs_end, server_lives
 from harness.checks.stage3_gather import Load
@@ -105,3 +105,32 @@ def test_calls_to_another_address_say_nothing_about_the_server(elsewhere: str, t
     ]
     case = Case(Load(held=[{}, {}]), stage3_rows.Rows((), tuple(failed), (), data), None)  # type: ignore[arg-type]
     assert len(list(server_lives(case))) == told
+
+
+@pytest.mark.parametrize(
+    ("met", "words"),
+    [
+        (("500",), "leave the SDK's retries on"),
+        (("500", "503", "500"), "max_retries= above the SDK's 2"),
+        (("cut-stream",), "no stream that has begun"),
+        (("empty",), "give such an answer a reward"),
+    ],
+)
+def test_what_a_run_could_have_done_against_a_fault(met: tuple[str, ...], words: str) -> None:
+    data, runs, _ = load_data(4)
+    died = runs[0].model_copy(update={"outcome": "raised", "error": "APIError", "reward": None, "faults": met})
+    case = Case(Load(held=[{}, {}]), stage3_rows.Rows((died,), (), (), data), None)  # type: ignore[arg-type]
+    told = {finding.id: finding for finding in stage3_rules.faults(case)}[f"faults.{met[-1]}"]
+    assert words in told.mend
+
+
+def test_an_agent_that_meets_faults_is_held_against_no_rate() -> None:
+    """A bare client meets none."""
+    data, runs, calls = load_data(64)
+    asked = data.asked.model_copy(update={"faults": "all"})
+    rows = stage3_rows.Rows(tuple(runs), tuple(calls), (), data.model_copy(update={
+        "asked": asked, "stalls": (), "profile": (), "waits": (), "clients": (),
+    }))  # fmt: skip
+    verdict = scaling.judge(rows, bare_rate=1e6)
+    assert verdict.kind == "undecided"
+    assert "fail" in verdict.reason
