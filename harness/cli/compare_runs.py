@@ -21,7 +21,8 @@ from harness.settings import load_settings
 def command(before: str | None, after: str, **flags: Any) -> int:
     """Hold check AFTER (default: the newest) against check BEFORE (default: AGAINST).
 
-    A run is named by its folder, the folder's name, or `latest`. Exits with 1 where a finding got worse.
+    A run is named by its folder, the folder's name, or `latest`; where both are the newest, it is held against the one
+    before it. Exits with 1 where a finding got worse.
     """
     settings = load_settings(flags)
     if settings.json_output:
@@ -30,6 +31,8 @@ def command(before: str | None, after: str, **flags: Any) -> int:
     if not wanted:
         raise UsageError("no run is named to compare with", mend="make compare-runs AGAINST=runs/FOLDER")
     folders = [index.find(settings.runs_dir, name) for name in (wanted, after)]
+    if folders[0] == folders[1]:
+        folders[0] = index.before(settings.runs_dir, folders[1])
     comparison = against.compare(*map(against.read, folders))
     show_against.lines(comparison)
     if settings.json_output:

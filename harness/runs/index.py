@@ -81,6 +81,25 @@ def find(root: Path, name: str) -> Path:
     raise NoSuchRun(f"{name} is no finished run", consequence=known, mend="make runs   # lists all of them")
 
 
+def before(root: Path, folder: Path) -> Path:
+    """The newest finished run of the same verb before a run.
+
+    Raises:
+        NoSuchRun: there is none.
+    """
+    found = [row for row in rows(root) if row.outcome != "unfinished"]
+    names = [row.name for row in found]
+    place = names.index(folder.name) if folder.name in names else len(names)
+    older = [row.name for row in found[place + 1 :] if row.verb == found[place].verb]
+    if not older:
+        raise NoSuchRun(
+            f"there is no finished run like {folder.name} before it",
+            consequence="It would be held against itself.",
+            mend="make runs   # lists all of them",
+        )
+    return (root / older[0]).resolve()
+
+
 def _row(run: Listed) -> Row:
     stamp = _STAMP.match(run.path.name)
     when = "{}-{}-{} {}:{}:{}".format(*stamp.groups()) if stamp else ""

@@ -60,3 +60,21 @@ def test_a_run_is_found_by_folder_name_or_latest(tmp_path: Path, monkeypatch: py
     with pytest.raises(NoSuchRun, match="other is no finished run") as error:
         index.find(tmp_path / "runs", "other")
     assert path.name in error.value.consequence
+
+
+def test_the_run_before_is_the_newest_finished_one_of_the_same_verb(tmp_path: Path) -> None:
+    def at(minute: int, verb: str, result: dict[str, object] | None) -> Path:
+        folder = RunFolder.create(tmp_path, verb, now=NOON + datetime.timedelta(minutes=minute))
+        if result is not None:
+            folder.finish(result)
+        return folder.path
+
+    first = at(0, "check", {"verb": "check", "exit_code": 0})
+    at(1, "up", {"verb": "up", "exit_code": 0})
+    at(2, "check", None)
+    last = at(3, "check", {"verb": "check", "exit_code": 1})
+    assert index.before(tmp_path, last) == first.resolve()
+    with pytest.raises(NoSuchRun, match="before it"):
+        index.before(tmp_path, first)
+    with pytest.raises(NoSuchRun):
+        index.before(tmp_path, tmp_path / "elsewhere")
