@@ -29,7 +29,7 @@ def next_batch():
         return batches.pop()
 
 
-threading.Thread(target=load, name="loader", daemon=True).start()
 print("ready", flush=True)
+threading.Thread(target=load, name="loader", daemon=True).start()
 for step in range(10):
     print("step", step, next_batch(), flush=True)
