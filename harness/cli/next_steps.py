@@ -95,7 +95,10 @@ def _takes(verb: str) -> set[str] | None:
 
     if verb not in VERBS:
         return None
-    command = cli.get_command(click.Context(cli), verb)
+    try:
+        command = cli.get_command(click.Context(cli), verb)
+    except ModuleNotFoundError:
+        return set()  # in a container, which can't run it: nothing of what was typed here is known to fit
     return {str(parameter.name) for parameter in command.params} if command is not None else None
 
 

@@ -103,14 +103,14 @@ def bound_by_dev(settings: Settings, client: Any) -> dict[int, tuple[str, str]]:
 def _ports(context: Context) -> list[Finding]:
     if not context.runs_stacks:
         return [note("No clone here, so no stack publishes ports.")]
+    engine, settings = context.engine(), context.settings
+    if engine.packages_missing:
+        return [note("Not looked at: the Python packages for Docker aren't installed.")]
     from harness.stack.machines import worker
 
-    engine, settings = context.engine(), context.settings
     if worker.is_worker(settings):
         head = worker.head_of(settings)
         return [note(f"This machine is a node of the cluster at {head}: it publishes no ports.")]
-    if engine.packages_missing:
-        return [note("Not looked at: the Python packages for Docker aren't installed.")]
     held = engine.published | (bound_by_dev(settings, engine.client) if engine.answers else {})
     ports = [gather(setting, port, settings.project, held) for setting, port in wanted(settings).items()]
     return decide(ports, engine_answers=engine.answers)

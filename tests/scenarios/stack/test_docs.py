@@ -9,6 +9,7 @@ The Chinese README has the English one's commands (``tests/unit/test_docs.py``),
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -40,11 +41,17 @@ def as_here(commands: str, stack: Stack, home: Path) -> str:
     return commands
 
 
-def run(block: Block, page: str, stack: Stack, home: Path) -> Ended:
-    """Run one block; standard output and error are one text, as on a terminal."""
+def run(block: Block, page: str, stack: Stack, home: Path, *, has_typed: bool) -> Ended:
+    """Run one block; standard output and error are one text, as on a terminal.
+
+    Args:
+        has_typed: an earlier block has brought the stack up with a workspace on its command line, so there is none in
+            the environment of whoever follows the page, as there is in a test's.
+    """
     exported = home / ".exported"
     script = (
         f"[ ! -e {shlex.quote(str(exported))} ] || . {shlex.quote(str(exported))}\n"
+        f"{'unset WORKSPACE' if has_typed else ':'}\n"
         f"trap 'export -p > {shlex.quote(str(exported))}' EXIT\n"
         f"set -euo pipefail\n{as_here(block.commands, stack, home)}"
     )
@@ -72,8 +79,10 @@ def test_the_commands_of_a_page_work(stack: Stack, page: Path, tmp_path: Path) -
     # The page before may have left another workspace; a page that begins with `make up` says itself what it wants.
     if "make up" not in RUN[page][0].commands:
         stack.run("up").ok()
+    has_typed = False
     for block in RUN[page]:
-        ended = run(block, name, stack, tmp_path)
+        ended = run(block, name, stack, tmp_path, has_typed=has_typed)
+        has_typed |= re.search(r"^make up\b.* WORKSPACE=", block.commands, re.MULTILINE) is not None
         assert ended.code == block.code, f"{name}:{block.line}\n{block.commands}\n{ended}"
         missing = block.missing(ended.stdout)
         assert not missing, f"{name}:{block.line} didn't print {missing}\n{ended}"

@@ -205,3 +205,13 @@ def test_a_mistyped_verb_or_line_of_the_file_is_told_what_it_may_have_been(
 )
 def test_a_step_repeats_what_its_verb_takes_and_a_sentence_is_none(step: str, shown: str) -> None:
     assert as_typed_here(step, {"agent": "a.py:A", "data": "d.jsonl", "model": "tiny"}) == shown
+
+
+def test_where_a_verb_lacks_its_packages_its_step_is_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container there is no package for Docker."""
+
+    def lacking(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'docker'")
+
+    monkeypatch.setattr(main.Verbs, "get_command", lacking)
+    assert as_typed_here("make up   # why", {"model": "tiny"}) == "make up   # why"
