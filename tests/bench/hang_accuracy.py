@@ -72,6 +72,9 @@ _BLIND = (
     "their kind; whoever wrote them knew the rules. Their first score: cause 1 of 5, laggards 2 of 5, three false alarms",  # noqa: E501
     "of 5, none certain and wrong. The figures above are of rules that were changed after that: who sleeps until a",
     "moment that it has named itself, locks between threads by their source, a future that only a heartbeat could bring.",  # noqa: E501
+    "",
+    "One healthy program of these, `ok_map_on_main`, was called hung (undecided between python-loop and straggler) in one",  # noqa: E501
+    "of five runs: long work in Python, met at lines of one function at every look, looks like a loop without end.",
 )
 
 
