@@ -15,6 +15,7 @@ class Row:
             versions.
         answer: what the model generated, decoded without special tokens.
         prompt: what it was asked, decoded.
+        spelled: the answer with its special tokens, as AReaL hands it to an agent, all but the one that ends it.
     """
 
     at: tuple[int, int]
@@ -25,6 +26,7 @@ class Row:
     reward: float
     prompt: str = ""
     answer: str = ""
+    spelled: str = ""
 
     @property
     def generated(self) -> tuple[int, ...]:

@@ -82,6 +82,7 @@ def rows_of(trajectories: Sequence[dict[str, Any]]) -> list[Row]:
                     float(rows["rewards"][index]),
                     text.get("prompt", ""),
                     text.get("answer_plain", ""),
+                    text.get("answer", ""),
                 )
             )
     return found

@@ -210,7 +210,12 @@ def tokenizer(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  
     ]
     # A character may be cut at the token limit, and each side shows that in its own way.
     pairs = [(row, text) for row, text in pairs if "\ufffd" not in row.answer + text]
-    other = [(row, text) for row, text in pairs if row.answer.split() != text.split()]
+    # With skip_special_tokens off the server leaves them in, all but perhaps the one that ends the answer.
+    other = [
+        (row, text)
+        for row, text in pairs
+        if row.answer.split() != text.split() and not (text.strip() and row.spelled.strip().startswith(text.strip()))
+    ]
     if not pairs:
         return
     if len(other) * 2 > len(pairs):
@@ -240,8 +245,10 @@ def conversation(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]
     if not rows or not answers:
         return
     said = [" ".join(text.split()) for text in answers]
-    # A parser takes reasoning and tool calls out of the text, so each is looked for within what was generated.
-    lost = [text for text in said if text and not any(text in " ".join(row.answer.split()) for row in rows)]
+    # A parser takes reasoning and tool calls out of the text, so each is looked for within what was generated; and a
+    # model may write a special token in the midst of it, which some servers leave in the text and others take out.
+    generated = {" ".join(text.split()) for row in rows for text in (row.answer, row.spelled)}
+    lost = [text for text in said if text and not any(text in whole for whole in generated)]
     kept = len(said) - len(lost)
     if lost:
         yield Finding(

@@ -80,6 +80,7 @@ def rows_of(number: int, trajectory: dict[str, Any]) -> list[Row]:
                 sum(float(one) for one in rows["rm_scores"][index]),
                 text.get("prompt", ""),
                 text.get("answer_plain", ""),
+                text.get("answer", ""),
             )
         )
     return found

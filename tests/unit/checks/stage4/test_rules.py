@@ -10,6 +10,7 @@ import pytest
 from harness.checks.findings import Finding
 from harness.checks.stage4 import rules
 from harness.checks.stage4.data import Asked, Rolled
+from harness.openai_api.reading import Reply
 from tests.unit.checks.stage4.rolled import (
     AGENT,
     call,
@@ -266,6 +267,28 @@ def test_another_models_tokenizer_is_told_from_the_servers_own_text() -> None:
     texts = [{"prompt": "?", "answer": "Pxris", "answer_plain": "Pxris"}]
     batch = rolled(trajectories=[{**trajectory(), "texts": texts}, {**trajectory(), "texts": texts}])
     assert "the server read “Paris”" in failed(batch)["areal.tokenizer"]
+
+
+def test_a_special_token_in_the_midst_of_an_answer_is_no_other_text() -> None:
+    """A small model writes ``<repo_name>`` as a word; AReaL leaves it in the agent's answer, the server may not."""
+    texts = [{"prompt": "?", "answer": "Paris<repo_name> .<|im_end|>", "answer_plain": "Paris ."}]
+    for got in ("Paris<repo_name> .", "Paris ."):
+        one = call("/chat/completions", reply=Reply(id="c1", text=got, finish_reason="stop"))
+        batch = rolled(agents=[("s0", one)], trajectories=[{**trajectory(), "texts": texts}])
+        assert judged(batch)["areal.conversation"].status == "pass", got
+    another = call("/chat/completions", reply=Reply(id="c1", text="London<repo_name>", finish_reason="stop"))
+    batch = rolled(agents=[("s0", another)], trajectories=[{**trajectory(), "texts": texts}])
+    assert "London<repo_name>" in failed(batch)["areal.conversation"]
+
+
+def test_a_server_that_leaves_special_tokens_in_has_the_same_tokenizer() -> None:
+    texts = [{"prompt": "?", "answer": "Paris<|im_end|>", "answer_plain": "Paris"}]
+    for text in ("Paris<|im_end|>", "Paris"):
+        asked = engine_call()
+        assert isinstance(asked.response, dict)
+        asked.response["choices"][0]["text"] = text
+        batch = rolled(engine=[asked], trajectories=[{**trajectory(), "texts": texts}])
+        assert judged(batch)["areal.tokenizer"].status == "pass", text
 
 
 def test_a_template_that_rewrites_earlier_turns_is_told() -> None:
