@@ -35,7 +35,8 @@ def paused(found: Iterable[Worker], numbers: Mapping[str, int]) -> list[Paused]:
                 )
             )
         if worker.begins:
-            lines.append(Paused(number=number, worker=worker, function="before its first line"))
+            file, at, function = worker.place or ("", 0, "before its first line")
+            lines.append(Paused(number=number, worker=worker, file=file, line=at, function=function))
         elif not threads and worker.attached:
             lines.append(Paused(number=number, worker=worker, state="attached", delays=delays))
         elif not threads and worker.paused_threads > 0:

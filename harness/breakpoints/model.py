@@ -19,7 +19,8 @@ class Worker:
         task: name of the task that runs in it, "" while idle.
         status: what the process itself says (breakpoints/inside/status.py); None where it can't be asked.
         problem: why it can't be asked.
-        begins: it was started under debugpy and waits for a client before its first line.
+        begins: it stands in debugpy until a client comes, and runs on at once then.
+        place: file, line and function that wait there; None before the first line of all.
     """
 
     ip: str
@@ -35,6 +36,7 @@ class Worker:
     status: Mapping[str, Any] | None = None
     problem: str = ""
     begins: bool = False
+    place: tuple[str, int, str] | None = None
 
     @property
     def name(self) -> str:

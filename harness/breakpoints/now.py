@@ -17,12 +17,14 @@ def paused_now(settings: Settings) -> list[Paused]:
     Raises:
         RayNotReachable: the cluster can't be asked, and nothing beside it waits.
     """
-    found = started.processes()
+    unreachable = None
     try:
-        found = gather.workers(gather.dashboard(), paused_only=True) + found
-    except RayNotReachable:
-        if not found:
-            raise
+        found = gather.workers(gather.dashboard(), paused_only=True)
+    except RayNotReachable as error:
+        found, unreachable = [], error
+    found += started.processes({worker.pid for worker in found})
+    if unreachable is not None and not found:
+        raise unreachable
     return decide.paused(found, numbers.of(found, _folder(settings)))
 
 

@@ -25,7 +25,7 @@ from tests.support.harness import CLONE, HARNESS
 from tests.support.locked_python import locked_python
 from tests.support.vllm_server import serving, smollm2, vllm_python
 
-PROMPTS, RUNS, TOKENS = 32, 8, 48
+PROMPTS, RUNS, TOKENS = 64, 8, 48
 GOAL = 1.10
 
 _AGENT = f"""

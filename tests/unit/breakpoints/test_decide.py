@@ -9,7 +9,7 @@ import pytest
 from harness.breakpoints.decide import chosen, key_of, numbered, paused
 from harness.breakpoints.model import Paused, Worker
 from harness.breakpoints.show import place
-from harness.breakpoints.started import begun_under_debugpy
+from harness.breakpoints.started import begun_under_debugpy, listens_for, standing_at
 from harness.breakpoints.terminal.prompt import parsed_break
 from harness.breakpoints.trace import matching, nobody
 from harness.errors import NothingPaused, UsageError
@@ -64,6 +64,40 @@ def test_one_that_waits_before_its_first_line() -> None:
 )
 def test_a_command_that_waits_for_a_debugger(command: str, found: tuple[str, int, str] | None) -> None:
     assert begun_under_debugpy(command.split()) == found
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        (
+            "/venv/bin/python /venv/lib/python3.11/site-packages/debugpy/adapter --for-server 42763 --host 127.0.0.1"
+            " --port 5688 --server-access-token 0a --adapter-access-token 0b",
+            ("127.0.0.1", 5688),
+        ),
+        ("python /v/debugpy/adapter --for-server 4 --port 5688 --host 0.0.0.0", ("127.0.0.1", 5688)),
+        ("python /v/debugpy/adapter --port 5688", None),
+        ("grep debugpy/adapter --for-server", None),
+        ("", None),
+    ],
+)
+def test_what_debugpy_starts_for_a_process_that_listens(command: str, found: tuple[str, int] | None) -> None:
+    assert listens_for(command.split()) == found
+
+
+def test_who_waits_for_a_client_in_code_of_its_own_stands_where_it_called_it() -> None:
+    def frame(name: str, file: str, line: int = 1) -> dict[str, object]:
+        return {"name": name, "filename": file, "line": line}
+
+    server = [frame("wait", "threading.py"), frame("wait_for_client_cls.__call__", "/v/debugpy/server/api.py"),
+              frame("_api.<locals>.apply.<locals>.wrapper", "/v/debugpy/public_api.py")]  # fmt: skip
+    waits = {"frames": [*server, frame("setup", "/w/train.py", 7), frame("<module>", "/w/train.py", 30)]}
+    runs = {"frames": [frame("step", "/w/train.py"), frame("<module>", "/w/train.py", 31)]}
+    named_alike = {"frames": [frame("recv", "/w/net.py"), frame("wait_for_client", "/w/net.py", 3), frame("m", "x.py")]}
+    assert standing_at([runs, waits]) == frame("setup", "/w/train.py", 7)
+    assert standing_at([runs, named_alike, {"frames": []}, {}]) is None
+    there = Worker("127.0.0.1", 7, debugger_port=5688, task="train.py", begins=True, place=("/w/train.py", 7, "setup"))
+    (line,) = lines(there)
+    assert (line.state, place(line)) == ("waits", "/w/train.py:7 setup")
 
 
 def test_numbers_stay_and_those_that_are_gone_become_free() -> None:
