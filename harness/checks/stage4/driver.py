@@ -45,6 +45,8 @@ def main() -> None:
         sys.path.insert(0, folder)
     phase = "import"
     controller = None
+    brought: list[tuple[int, list[Any]]] = []
+    config = None
     try:
         channel.say("phase", name=phase)
         versions = _import()
@@ -65,17 +67,19 @@ def main() -> None:
         for number, work in enumerate(job["work"]):
             phase = "rollout"
             channel.say("phase", name=phase, work=number)
-            _roll_out(channel, work, number, config, controller)
-        phase = "template"
-        _template(channel, config)
+            brought.append((number, _roll_out(channel, work, number, config, controller)))
     except BaseException as error:  # noqa: BLE001  # whatever it is, whoever asked is told
         channel.say("failed", phase=phase, type=type(error).__name__, text=str(error), traceback=traceback.format_exc())
     channel.say("phase", name="end")
+    # AReaL takes seconds to end its workers and waits most of the time: what they brought is told meanwhile.
+    telling = threading.Thread(target=_tell, args=(channel, config, brought), daemon=True)
+    telling.start()
     if controller is not None:
         try:
             controller.destroy()
         except BaseException as error:  # noqa: BLE001
             channel.say("destroy", type=type(error).__name__, text=str(error))
+    telling.join()
     channel.say("done")
     sys.stdout.flush()
     sys.stderr.flush()
@@ -202,8 +206,10 @@ def _controller(job: dict[str, Any], config: Any, base: Any) -> Any:
     return controller
 
 
-def _roll_out(channel: Channel, work: dict[str, Any], number: int, config: Any, controller: Any) -> None:
-    """One batch through the controller, as its ``rollout_batch`` does it."""
+def _roll_out(channel: Channel, work: dict[str, Any], number: int, config: Any, controller: Any) -> list[Any]:
+    """One batch through the controller, as its ``rollout_batch`` does it; what came is in this process then."""
+    from areal.infra.rpc.rtensor import RTensor
+
     proxies = list(getattr(controller, "proxy_addrs", []))
     if work["kind"] == "agent":
         # What the agents are given leads through a port that sees their calls; the proxy behind it is AReaL's own, and
@@ -231,9 +237,23 @@ def _roll_out(channel: Channel, work: dict[str, Any], number: int, config: Any, 
         watcher.join()
     seconds = time.monotonic() - began
     channel.say("batch", work=number, asked=len(data), got=len(results), seconds=seconds)
-    tokenizer = _tokenizer(config)
-    for index, result in enumerate(results):
-        channel.say("trajectory", work=number, index=index, **_plain(result, tokenizer))
+    return [RTensor.localize(result) for result in results]
+
+
+def _tell(channel: Channel, config: Any, brought: list[tuple[int, list[Any]]]) -> None:
+    """What came of each batch, and what the tokenizer makes of a conversation."""
+    if not brought:
+        return
+    try:
+        tokenizer = _tokenizer(config)
+        for number, results in brought:
+            for index, result in enumerate(results):
+                channel.say("trajectory", work=number, index=index, **_plain(result, tokenizer))
+        channel.say("template", **template_of(tokenizer))
+    except BaseException as error:  # noqa: BLE001  # whatever it is, whoever asked is told
+        channel.say(
+            "failed", phase="template", type=type(error).__name__, text=str(error), traceback=traceback.format_exc()
+        )
 
 
 def _tell_progress(channel: Channel, controller: Any, number: int, ended: threading.Event) -> None:
@@ -255,12 +275,10 @@ def _tell_progress(channel: Channel, controller: Any, number: int, ended: thread
             return
 
 
-def _plain(result: Any, tokenizer: Any) -> dict[str, Any]:
+def _plain(local: Any, tokenizer: Any) -> dict[str, Any]:
     """A trajectory as numbers, with shapes and dtypes as they came, and its texts."""
     import torch
-    from areal.infra.rpc.rtensor import RTensor
 
-    local = RTensor.localize(result)
     tensors: dict[str, Any] = {}
     rows: dict[str, Any] = {}
     others: dict[str, str] = {}
@@ -293,10 +311,6 @@ def _tokenizer(config: Any) -> Any:
     from areal.utils.hf_utils import load_hf_tokenizer
 
     return load_hf_tokenizer(config[0].tokenizer_path) if config[0].tokenizer_path else None
-
-
-def _template(channel: Channel, config: Any) -> None:
-    channel.say("template", **template_of(_tokenizer(config)))
 
 
 if __name__ == "__main__":

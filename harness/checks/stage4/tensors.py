@@ -140,7 +140,9 @@ def not_generated(row: Row, generations: Sequence[Generation]) -> str:
     answer within its prompt. verl cuts a row off at ``response_length``.
     """
     length = len(row.ids)
-    ends = [one for one in generations if row.ids == one.prompt + one.answer]
+    # Lengths first: of a batch's calls few have this row's, and only they are worth putting together.
+    ends = [one for one in generations if len(one.prompt) + len(one.answer) == length]
+    ends = [one for one in ends if row.ids == one.prompt + one.answer]
     ends = ends or [
         replace(one, answer=one.answer[: length - len(one.prompt)], logprobs=one.logprobs[: length - len(one.prompt)])
         for one in generations

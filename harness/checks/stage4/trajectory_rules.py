@@ -202,12 +202,7 @@ def tokenizer(rolled: Rolled, agent: AgentSource | None) -> Iterator[Finding]:  
         one = tensors.generation(call)
         if one is not None and one.text:
             by_answer[one.answer] = one.text
-    pairs = [
-        (row, by_answer[ends])
-        for row in rows
-        for ends in by_answer
-        if row.generated[-len(ends) :] == ends and len(row.generated) == len(ends)
-    ]
+    pairs = [(row, by_answer[answer]) for row in rows if (answer := row.generated) in by_answer]
     # A character may be cut at the token limit, and each side shows that in its own way.
     pairs = [(row, text) for row, text in pairs if "\ufffd" not in row.answer + text]
     # With skip_special_tokens off the server leaves them in, all but perhaps the one that ends the answer.
