@@ -13,7 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.harness import HARNESS
+from harness.breakpoints import attach, decide, started
+from harness.breakpoints.model import Worker
+from harness.dap.model import Breakpoint
+from tests.support.harness import HARNESS, wait_for
 from tests.support.locked_python import locked_python
 from tests.support.tiny_model import write_folder
 from tests.support.token_engine import KEY, TokenEngine
@@ -51,16 +54,20 @@ class Stage4:
         return found
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        kept = {name: value for name, value in os.environ.items() if name not in ("JSON", "AGENT", "DATA", "STAGE")}
         return subprocess.run(
             [str(HARNESS), "check", "--here", *arguments],
             cwd=self.folder,
-            env={**kept, "OPENAI_BASE_URL": self.base_url, "OPENAI_API_KEY": KEY, "RUNS": str(self.folder / "runs"),
-                 "DRYDOCK_HOME": str(self.folder), "VERL_PYTHON": verl_python()},
+            env=self.environment(),
             capture_output=True,
             text=True,
             check=False,
-        )  # fmt: skip
+        )
+
+    def environment(self) -> dict[str, str]:
+        """For the command."""
+        kept = {name: value for name, value in os.environ.items() if name not in ("JSON", "AGENT", "DATA", "STAGE")}
+        return {**kept, "OPENAI_BASE_URL": self.base_url, "OPENAI_API_KEY": KEY, "RUNS": str(self.folder / "runs"),
+                "DRYDOCK_HOME": str(self.folder), "VERL_PYTHON": verl_python()}  # fmt: skip
 
 
 def verl_python() -> str:
@@ -93,3 +100,39 @@ def test_an_agent_passes_in_verls_agent_loop_and_its_recording_replays_without_v
     assert found["verl.calls"]["detail"] == "16, all answered"
     done = stage4.run("--stage", "3", "--replay", "tape", "--agent", f"{HERE}/agents.py:Sound")
     assert "8 of 8 runs ended as recorded, with the same reward" in done.stdout
+
+
+def test_break_holds_verls_worker_and_stops_inside_the_agent(stage4: Stage4) -> None:
+    agents = HERE / "agents.py"
+    line = next(n for n, text in enumerate(agents.read_text().splitlines(), 1) if "return float(" in text)
+    (stage4.folder / "train.yaml").write_text(CONFIG.format(model=stage4.folder / "model"))
+    command = subprocess.Popen(
+        [str(HARNESS), "check", "--here", "--stage", "4", "--config", "train.yaml", "--data", "data.jsonl",
+         "--agent", f"{agents}:Sound"],
+        cwd=stage4.folder, env=stage4.environment() | {"BREAK": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True,
+    )  # fmt: skip
+    try:
+        (worker,) = wait_for("the worker to wait", lambda: waiting_for_a_debugger(command), 300)
+        (paused,) = decide.paused([worker], {})
+        assert (Path(paused.file).name, worker.debugger_port) == ("drydock_verl_parts.py", 5688)
+        held = attach.held(paused)
+        held.add(Breakpoint(str(agents), line))
+        held.go("continue")
+        stop = held.session.wait_for_stop(timeout=300)
+        frame = held.session.stack(stop.thread)[0]
+        assert (Path(frame.file or "").name, frame.line) == (agents.name, line)
+        assert held.session.evaluate("data['answer']", frame.id) == "'Paris'"
+        held.session.detach()
+        out, _ = command.communicate(timeout=600)
+    finally:
+        command.kill()
+        command.wait()
+    assert command.returncode == 0, out
+    nothing_left()
+
+
+def waiting_for_a_debugger(command: subprocess.Popen[str]) -> list[Worker]:
+    """The check's own worker, once it waits for one."""
+    assert command.poll() is None, command.communicate()
+    return [one for one in started.processes() if one.debugger_port == 5688]
