@@ -55,7 +55,7 @@ def _threads() -> list[str]:
         for thread in threading.enumerate()
         if thread is not threading.main_thread()
         and not thread.name.startswith(("drydock-", "asyncio_", "AnyIO worker"))
-    ][:MAX_NAMED]
+    ]
 
 
 def _tasks(ours: set[Any]) -> list[str]:

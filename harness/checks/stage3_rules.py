@@ -9,18 +9,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from harness.checks import both, stage3_ends
-from harness.checks.findings import Finding, Place
+from harness.checks import stage3_left as left_over
+from harness.checks.findings import Finding
 from harness.checks.reward_rules import POISON
 from harness.checks.stage3_data import RunRow
 from harness.checks.stage3_ends import Case, Rule, place_of
 from harness.openai_api.simulated.faults import KINDS
 
-# Growth from which memory is told, for each run; below it lies what the allocator does anyway.
-GREW_BYTES, GREW_OBJECTS = 32 * 1024, 20
 # How often the SDKs of OpenAI and Anthropic ask again where nobody says otherwise.
 _SDK_RETRIES = 2
-# What is cached or imported once, by whichever run comes first: of few runs it looks like much a run.
-ONCE_OBJECTS = 5000
 
 
 def calls(case: Case) -> Iterable[Finding]:
@@ -144,52 +141,6 @@ def spread(case: Case) -> Iterable[Finding]:
     )
 
 
-def left_behind(case: Case) -> Iterable[Finding]:
-    """Nothing is left of runs that have ended."""
-    data, load = case.rows.data, case.load
-    if len(load.held) < 2:
-        return
-    runs = max(1, len(case.rows.runs))
-    before, after = data.before, data.after
-    open_clients = sum(place.never_closed for place in data.clients)
-    parts: list[str] = []
-    for count, what in (
-        (open_clients, "HTTP clients never closed"),
-        (after.sockets - before.sockets, "sockets"),
-        (after.descriptors - after.sockets - before.descriptors + before.sockets, "other file descriptors"),
-        (len(after.tasks) - len(before.tasks), "tasks"),
-        (len(after.threads) - len(before.threads), "threads"),
-        (len(load.trace.left_processes), "processes"),
-    ):
-        if count > 0:
-            parts.append(f"{count} {what}")
-    memory, objects = (after.rss - before.rss) / runs, (after.objects - before.objects) / runs
-    grew = f"memory {_size(after.rss - before.rss)} more, {_size(memory)} a run"
-    if memory > GREW_BYTES and objects - ONCE_OBJECTS / runs > GREW_OBJECTS:
-        parts.append(f"{_size(memory)} of memory and {objects:.0f} objects a run")
-    facts = {"before": before.model_dump(), "after": after.model_dump(), "bytes_a_run": round(memory)}
-    if not parts:
-        yield Finding(id="load.left", title="nothing left behind", status="pass", detail=grew, facts=facts)
-        return
-    place = next((place for place in data.clients if place.never_closed and place.file), None)
-    named = [name for name in after.tasks if name][:3] + list(after.threads)[:3] + load.trace.left_processes[:2]
-    detail = f"{', '.join(parts)} were left by {runs} runs"
-    yield Finding(
-        id="load.left",
-        title="nothing left behind",
-        status="warn",
-        detail=detail + (f" ({'; '.join(named)})" if named else ""),
-        consequence="A worker makes thousands of runs: this adds up until memory, threads or descriptors run out.",
-        mend="close clients, await or cancel tasks, join threads and wait for processes before run returns",
-        place=Place(file=place.file, line=place.line, source=place.source) if place else None,
-        facts=facts,
-    )
-
-
-def _size(count: float) -> str:
-    return f"{count / 1e6:.1f} MB" if abs(count) >= 1e6 else f"{count / 1024:.1f} KiB"
-
-
 def shared_client(case: Case) -> Iterable[Finding]:
     """The client that all runs share is open until the end."""
     closed_by = case.load.closed_by
@@ -207,7 +158,7 @@ def output(case: Case) -> Iterable[Finding]:
     total, runs = trace.output.total + trace.errors.total, max(1, len(case.rows.runs))
     if total <= both.FLOOD:
         return
-    yield both.flooded("load.output", f"{total / 1e6:.1f} MB printed, {_size(total / runs)} a run", total)
+    yield both.flooded("load.output", f"{total / 1e6:.1f} MB printed, {left_over.size(total / runs)} a run", total)
 
 
 def faults(case: Case) -> Iterable[Finding]:
@@ -265,7 +216,7 @@ RULES: tuple[Rule, ...] = (
     rewards,
     spread,
     shared_client,
-    left_behind,
+    left_over.left_behind,
     output,
     faults,
 )
