@@ -182,6 +182,7 @@ def _asked(plan: Plan, seed: int) -> Asked:
         groups=plan.size.groups,
         group_size=plan.size.group_size,
         server=server,
+        model=plan.model,
         latency=plan.simulation.latency if plan.simulation else 0.0,
         faults=plan.simulation.text if plan.simulation else "",
         seed=seed,

@@ -181,6 +181,7 @@ class Asked(_Row):
     groups: int
     group_size: int
     server: Literal["real", "simulated"]
+    model: str = Field(default="", description="its name, as runs are given it")
     latency: float = 0.0
     faults: str = ""
     seed: int = 0

@@ -55,6 +55,26 @@ def calls(case: Case) -> Iterable[Finding]:
         yield both.strayed("load.elsewhere", len(strays), f"{strays[0].elsewhere}{strays[0].path}")
 
 
+def model_name(case: Case) -> Iterable[Finding]:
+    """Runs ask for the model that they were given; a real server tells by a 404, ours answers all the same."""
+    other = case.load.server.models if case.load.server is not None else {}
+    if not other:
+        return
+    name = max(other, key=lambda one: other[one])
+    more = f", and {len(other) - 1} other names" if len(other) > 1 else ""
+    asked = f"for the model “{name}”{more}" if name else f"for no model{more}"
+    yield Finding(
+        id="load.model",
+        title="name of the model",
+        status="warn",
+        detail=f"{sum(other.values())} of {len(case.rows.calls)} calls ask {asked}; runs were given "
+        f"“{case.rows.data.asked.model}”",
+        consequence="A server that hasn't that name answers 404, and the run fails; AReaL's proxy takes any.",
+        mend='model=os.environ["OPENAI_MODEL"]',
+        facts={"models": dict(other)},
+    )
+
+
 def rewards(case: Case) -> Iterable[Finding]:
     """Rewards by type, and those that no framework keeps."""
     returned = [run for run in case.rows.runs if run.outcome == "returned"]
@@ -213,6 +233,7 @@ RULES: tuple[Rule, ...] = (
     stage3_ends.never_ends,
     stage3_ends.server_lives,
     calls,
+    model_name,
     rewards,
     spread,
     shared_client,

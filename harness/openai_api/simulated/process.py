@@ -37,6 +37,7 @@ class Serving:
         pid: of its process.
         met: the faults that calls have met; filled when the server has ended.
         calls: calls by run; filled when the server has ended.
+        models: calls by the name of a model that it hasn't; filled when the server has ended.
         peak: the most calls at once; filled when the server has ended.
         died: the server ended before it was told to.
     """
@@ -46,6 +47,7 @@ class Serving:
     pid: int
     met: list[Met] = field(default_factory=list)
     calls: dict[int, int] = field(default_factory=dict)
+    models: dict[str, int] = field(default_factory=dict)
     peak: int = 0
     died: bool = False
 
@@ -104,6 +106,7 @@ async def serving(behaviour: Behaviour, runs: Iterable[int]) -> AsyncIterator[Se
             course = json.loads(last)
             server.met = [Met(**met) for met in course["met"]]
             server.calls = {int(run): count for run, count in course["calls"].items()}
+            server.models = course["models"]
             server.peak = course["peak"]
         else:
             server.died = True
@@ -129,7 +132,8 @@ async def _serve() -> None:
         _say({"port": server.port, "keys": keys})
         await asyncio.to_thread(sys.stdin.buffer.read)
         course = server.course
-        _say({"met": [asdict(met) for met in course.met], "calls": course.calls, "peak": course.peak})
+        met = [asdict(one) for one in course.met]
+        _say({"met": met, "calls": course.calls, "models": course.models, "peak": course.peak})
 
 
 def _say(value: Any) -> None:

@@ -17,6 +17,8 @@ from harness.openai_api.reading import Protocol, protocol_of
 from harness.openai_api.simulated import answers
 from harness.openai_api.simulated.faults import Fault, draw
 
+_MOST_NAMES = 20
+
 
 @dataclass(frozen=True)
 class Behaviour:
@@ -48,9 +50,14 @@ class Met:
 
 @dataclass
 class Course:
-    """What has happened so far."""
+    """What has happened so far.
+
+    Args:
+        models: calls by the name of another model than ours; of names made up anew each time only the first few.
+    """
 
     calls: Counter[int] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
     met: list[Met] = field(default_factory=list)
     open: int = 0
     peak: int = 0
@@ -84,6 +91,9 @@ class SimulatedServer(Loopback):
             await connection.refuse(400, "the body is no JSON object")
             return
         self.course.calls[incoming.run] += 1
+        name = str(request.get("model", ""))[:100]
+        if name != self.behaviour.model and (name in self.course.models or len(self.course.models) < _MOST_NAMES):
+            self.course.models[name] += 1
         self.course.open += 1
         self.course.peak = max(self.course.peak, self.course.open)
         try:

@@ -120,6 +120,23 @@ def test_what_an_agent_does_besides_is_no_matter(check: Checker, agent: str) -> 
     assert done.findings["load.style"]["facts"]["style"] == styles.get(agent, "asyncio")
 
 
+def test_a_model_that_the_runs_were_not_given_is_told_though_the_simulated_server_answers(
+    check: Checker, tmp_path: Path
+) -> None:
+    file = tmp_path / "named.py"
+    file.write_text(
+        "import os\nfrom openai import AsyncOpenAI\n\n\nclass Agent:\n"
+        "    def __init__(self, name=None):\n        self.name = name or os.environ['OPENAI_MODEL']\n\n"
+        "    async def run(self, data, **kwargs):\n        async with AsyncOpenAI(**kwargs) as client:\n"
+        "            said = [{'role': 'user', 'content': 'Say hello.'}]\n"
+        "            await client.chat.completions.create(model=self.name, messages=said)\n        return 1.0\n"
+    )
+    right = load(check, f"{file}:Agent")
+    assert "load.model" not in right.findings, str(right)
+    wrong = load(check, f"{file}:Agent", "--agent-args", '{"name": "gpt-4o"}')
+    assert "16 calls ask for the model “gpt-4o”; runs were given “" in wrong.findings["load.model"]["detail"], wrong
+
+
 def test_faults_are_the_same_for_the_same_seed_and_told_by_kind(check: Checker) -> None:
     first = load(check, "Good", "--faults", "429:0.3:10ms,500:0.2,empty:0.2", "--seed", "3", "--latency", "0")
     told = {id_: finding["facts"] for id_, finding in first.findings.items() if id_.startswith("faults.")}
