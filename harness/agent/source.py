@@ -94,15 +94,19 @@ def locate(given: str, *, folders: Sequence[Path], agent_help: str = "AGENT=") -
         # As `python file.py` does: the file's own folder comes first.
         search = tuple(dict.fromkeys([path.parent, *folders]))
         return _with_class(AgentSource(given, path.stem, class_name, path, search), agent_help)
-    found = find_module(name, [*map(str, folders), *sys.path])
+    everywhere = with_src(folders)
+    found = find_module(name, [*map(str, everywhere), *sys.path])
     if found is None:
         raise AgentNotFound(
             f"there is no module {name!r}",
-            consequence=f"Looked in {', '.join(map(str, folders))} and on Python's path.",
+            consequence=f"Looked in {', '.join(map(str, everywhere))} and on Python's path.",
             mend=f"{agent_help}path/to/{name.replace('.', '/')}.py:{class_name}   # a file is found without any path",
         )
     path_or_none = Path(found) if found.endswith(".py") else None
-    return _with_class(AgentSource(given, name, class_name, path_or_none, tuple(folders)), agent_help)
+    below = [folder for folder in everywhere if found.startswith(f"{folder}/")]
+    # What lies in `src` is imported from there; whatever is elsewhere has no business on its path.
+    search = tuple(folders) if not below or below[-1] in folders else (below[-1], *folders)
+    return _with_class(AgentSource(given, name, class_name, path_or_none, search), agent_help)
 
 
 def locate_function(given: str, folders: Sequence[Path], *, name_help: str = "REWARD=") -> AgentSource:
@@ -175,6 +179,11 @@ def _classes_hint(name: str, folders: Sequence[Path]) -> str:
 def _some(names: list[str]) -> str:
     """Names for a message, not more than one can read."""
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def with_src(folders: Sequence[Path]) -> list[Path]:
+    """The folders, and the `src` in each of them, where many projects keep their packages."""
+    return [*folders, *(folder / "src" for folder in folders if (folder / "src").is_dir())]
 
 
 def find_module(name: str, path: Sequence[str]) -> str | None:

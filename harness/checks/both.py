@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from harness.checks.findings import Finding
+from harness.openai_api.calls import Call
 
 # Beyond this output is a flood: 512 runs of it fill a disk or stall on the pipe.
 FLOOD = 1024 * 1024
@@ -26,6 +30,30 @@ MORE_DESCRIPTORS = "ulimit -n 65536   # in the shell that starts the workers; an
 def lacks_descriptors(text: str) -> bool:
     """Whether an error says that the process may open no more files, and so no connections."""
     return "Too many open files" in text or "[Errno 24]" in text
+
+
+# Of so many calls of a run that doesn't end, nearly all failing alike is a loop that tries again without an end.
+NEARLY_ALL = 0.9
+ENDLESS_TRIES = "for attempt in range(5), and raise what the last one raised; `except: pass` hides what is wrong"
+
+
+def call_problem(call: Call) -> str:
+    """What went wrong with a call, in the server's words where it has some."""
+    if call.failure:
+        return call.failure
+    said = call.response.get("error") if isinstance(call.response, dict) else None
+    said = said.get("message") if isinstance(said, dict) else said
+    return f"HTTP {call.status} for {call.path}" + (f": {str(said)[:160]}" if said else "")
+
+
+def tried_again(calls: Sequence[Call]) -> tuple[int, Call] | None:
+    """How many calls of many failed in the same way, and the first of them; None where not nearly all did."""
+    failed = [call for call in calls if not call.ok and not call.abandoned]
+    if len(failed) <= MANY_TURNS or len(failed) < NEARLY_ALL * sum(not call.abandoned for call in calls):
+        return None
+    (problem, count), *_ = Counter(call_problem(call) for call in failed).most_common(1)
+    first = next(call for call in failed if call_problem(call) == problem)
+    return (count, first) if count >= NEARLY_ALL * len(failed) else None
 
 
 def no_call(id_: str, hint: str = "") -> Finding:

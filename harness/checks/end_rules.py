@@ -136,6 +136,12 @@ def _cut(run: Gathered) -> Finding:
             else f", in {inner['function']} ({'/'.join(inner['file'].split('/')[-2:])}:{inner['line']})"
         )
         detail += f"; {how} at {stack[-1].file}:{stack[-1].line}{at}"
+    mend = both.ENDLESS_TURNS if turns else "" if stack else "TIMEOUT=600   # if it is only slow"
+    tried = both.tried_again([call for call in run.calls if call.is_generation])
+    if tried is not None:
+        count, first = tried
+        detail += f"; {count} of {made} calls failed alike: {both.call_problem(first)}"
+        mend = both.ENDLESS_TRIES
     if under_way:
         detail += f"; {len(under_way)} call{'s' if len(under_way) > 1 else ''} to the model under way"
     if run.trace.cut_during == "run" and run.trace.ended_by == "kill":
@@ -152,7 +158,7 @@ def _cut(run: Gathered) -> Finding:
         status="fail",
         detail=detail,
         consequence=consequence,
-        mend=both.ENDLESS_TURNS if turns else "" if stack else "TIMEOUT=600   # if it is only slow",
+        mend=mend,
         place=stack[-1] if stack else None,
         stack=stack,
         facts={"limit": run.trace.cut, "ended_by": run.trace.ended_by, "how": how},

@@ -13,6 +13,7 @@ from rich.status import Status as RichStatus
 from harness import console
 from harness.checks.findings import Finding, Place, StageResult, Status
 from harness.checks.report import CheckReport
+from harness.runs import Redactor
 from harness.runs import shown as shown_folder
 
 # Stage 1 says which of two dozen things a server has; those that are all right fit on few lines.
@@ -118,7 +119,9 @@ def _skipped(findings: Sequence[Finding]) -> dict[str, list[str]]:
 
 def show_finding(finding: Finding, as_typed: Callable[[str], str] = str) -> None:
     """Print one finding: what was seen, where, what follows, what to do."""
-    text = f"{finding.title}: {finding.detail}" if finding.detail else finding.title
+    # A key that stands in a line of the agent's isn't shown on a terminal either, which others may see or record.
+    safe = Redactor().text
+    text = safe(f"{finding.title}: {finding.detail}" if finding.detail else finding.title)
     if finding.status == "pass":
         console.ok(text)
         return
@@ -129,11 +132,11 @@ def show_finding(finding: Finding, as_typed: Callable[[str], str] = str) -> None
     else:
         console.note(f"{text} (absent)")
     for place in _stack(finding):
-        console.line(f"    {_where(place)}")
+        console.line(f"    {safe(_where(place))}")
     if finding.consequence:
-        console.line(f"    {finding.consequence}")
+        console.line(f"    {safe(finding.consequence)}")
     for line in finding.mend.splitlines():
-        console.mend(as_typed(line))
+        console.mend(safe(as_typed(line)))
 
 
 def _stack(finding: Finding) -> Sequence[Place]:

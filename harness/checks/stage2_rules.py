@@ -19,6 +19,9 @@ from harness.checks.reward_rules import reward
 from harness.checks.samples import DataSet
 from harness.openai_api.calls import Call
 
+# Tokens in which no answer fits.
+FEW = 8
+
 
 def data_lines(data: DataSet) -> Finding:
     """Whether every line of the data set is a sample."""
@@ -77,7 +80,7 @@ def calls(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG001
             id="run.calls",
             title="calls to the model",
             status="warn" if len(failed) < len(made) else "fail",
-            detail=f"{summary}; {len(failed)} failed: {_call_problem(first)}",
+            detail=f"{summary}; {len(failed)} failed: {both.call_problem(first)}",
             consequence=both.RETRIED,
             mend=both.path_mend(first.status, first.path),
             place=place_of(first.caller),
@@ -104,13 +107,20 @@ def answers(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG00
     empty = not text.strip()
     detail = f"“{' '.join(text.split())[:120]}”" if not empty else "the model's last answer is empty"
     if cut:
-        detail += f" ({len(cut)} of {len(made)} cut at the token limit)"
+        detail += f" ({len(cut)} of {len(made)} cut at the token limit: what comes after it is not judged)"
+    # Many a model of a first try never comes to an end by itself; but in so few tokens none can say a thing.
+    longest = max((call.reply.completion_tokens or FEW + 1 for call in made if call.reply is not None), default=0)
+    choked = len(cut) == len(made) and longest <= FEW and not empty
+    consequence = "A reward on an empty text teaches nothing." if empty else ""
+    if choked:
+        consequence = f"No answer has more than {longest} token{_s(longest)}: the reward is on what nobody could say."
     return Finding(
         id="run.answers",
         title="the model's answer",
-        status="warn" if empty else "pass",
+        status="warn" if empty or choked else "pass",
         detail=detail,
-        consequence="A reward on an empty text teaches nothing." if empty else "",
+        consequence=consequence,
+        mend="raise max_tokens" if choked else "",
         facts={"cut_by_length": len(cut), "text": text[:2000]},
     )
 
@@ -221,14 +231,6 @@ def _calls_summary(made: list[Call]) -> str:
     routes = ", ".join(dict.fromkeys(call.path.partition("?")[0] for call in made))
     seconds = sum(call.seconds for call in made)
     return f"{len(made)} call{_s(len(made))} to {routes}{tokens}, {seconds:.2f} s{first_text}"
-
-
-def _call_problem(call: Call) -> str:
-    if call.failure:
-        return call.failure
-    said = call.response.get("error") if isinstance(call.response, dict) else None
-    said = said.get("message") if isinstance(said, dict) else said
-    return f"HTTP {call.status} for {call.path}" + (f": {str(said)[:160]}" if said else "")
 
 
 def _elsewhere_hint(run: Gathered) -> str:

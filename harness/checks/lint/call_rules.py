@@ -71,4 +71,33 @@ def _hits(rule: Rule, protocol: str, call: ast.Call, function: Function) -> Iter
             yield hit(function, place, f"{problem.detail} in {shown(call.func)}(…)")
 
 
-RULES = tuple(replace(rule, find=_finder(rule), seen_as=(rule.id,)) for rule in arguments.RULES)
+# What says how long an answer may get, for each protocol; Anthropic's SDK demands it.
+_LIMITS = {
+    "chat": ("max_tokens", "max_completion_tokens", "max_total_tokens"),
+    "responses": ("max_output_tokens", "max_tokens"),
+}
+
+
+def _no_limit(names: Names) -> Iterator[Hit]:
+    for function in names.on_loop:
+        for node in function.own:
+            if not isinstance(node, ast.Call) or not (limits := _LIMITS.get(route(node))) or not node.keywords:
+                continue
+            said = asked(node)
+            # Another than a literal `extra_body`, and `**options`, may hold it.
+            hidden = any(one.arg is None for one in node.keywords) or said.get("extra_body") is ...
+            if not hidden and not any(name in said for name in limits):
+                yield hit(function, node, f"{shown(node.func)}(…) has no {limits[0]}")
+
+
+NO_LIMIT = Rule(
+    "no-token-limit",
+    "answers have a limit",
+    "warn",
+    "AReaL's proxy then cuts each answer at 512 tokens (unless the configuration has engine_max_tokens); other servers "
+    "let the model go on to the end of its context.",
+    "max_tokens=…, as many as a good answer needs",
+    _no_limit,
+)
+
+RULES = (*tuple(replace(rule, find=_finder(rule), seen_as=(rule.id,)) for rule in arguments.RULES), NO_LIMIT)

@@ -6,15 +6,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.checks.findings import Finding
-from harness.checks.lint import call_rules, client_rules, contract_rules, history, loop_rules, reward_rules
+from harness.checks.lint import (
+    address_rules,
+    await_rules,
+    call_rules,
+    client_rules,
+    contract_rules,
+    history,
+    loop_rules,
+    reward_rules,
+    shared_rules,
+)
 from harness.checks.lint.names import Names
 from harness.checks.lint.program import Program
 from harness.checks.lint.rule import Rule
 
 RULES: tuple[Rule, ...] = (
     *contract_rules.RULES,
+    *shared_rules.RULES,
+    *await_rules.RULES,
     *reward_rules.RULES,
     *client_rules.RULES,
+    *address_rules.RULES,
     *call_rules.RULES,
     *loop_rules.RULES,
     *history.RULES,

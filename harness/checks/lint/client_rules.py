@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from harness.checks.lint.makers import argument
 from harness.checks.lint.names import Function, Names
 from harness.checks.lint.reading import (
     CLIENTS,
@@ -79,25 +80,10 @@ def _is_handed_shared(parameter: str, function: Function, names: Names, depth: i
                 continue
             if meant.node is not function.node:
                 continue
-            value = _argument(node, parameter, function)
+            value = argument(node, parameter, function)
             if value is not None and _is_shared(value, caller, names, depth):
                 return True
     return False
-
-
-def _argument(call: ast.Call, parameter: str, function: Function) -> ast.expr | None:
-    """What a call passes as this parameter; None where that can't be told."""
-    if (named := keyword(call, parameter)) is not None:
-        return named
-    order = [one.arg for one in (*function.node.args.posonlyargs, *function.node.args.args)]
-    # A method's first is the object before the dot.
-    is_static = any(mentions(one, "staticmethod") for one in function.node.decorator_list)
-    if function.owner is not None and not is_static and isinstance(call.func, ast.Attribute):
-        order = order[1:]
-    if parameter not in order or any(isinstance(one, ast.Starred) for one in call.args):
-        return None
-    place = order.index(parameter)
-    return call.args[place] if place < len(call.args) else None
 
 
 def _new_client(names: Names) -> Iterator[Hit]:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 
 from harness.agent.contract import PASSED
-from harness.checks.lint.names import Class, Function, Names, last_name
+from harness.checks.lint.names import Class, Function, Names
+from harness.checks.lint.origins import is_container
 from harness.checks.lint.reading import hit, keyword
 from harness.checks.lint.rule import Hit, Rule
 
@@ -91,7 +92,6 @@ def _only_as_script(owner: Class) -> bool:
 
 # Methods that change a list, a dict, a set or a deque.
 _CHANGES = {"append", "extend", "insert", "add", "update", "pop", "popleft", "appendleft", "clear", "remove", "discard"}
-_CONTAINERS = {"list", "dict", "set", "defaultdict", "deque", "Counter", "OrderedDict"}
 
 
 def _state_on_self(names: Names) -> Iterator[Hit]:
@@ -148,18 +148,13 @@ def _containers_of(owner: Class, names: Names) -> set[str]:
         function = Function(init, one.module, one) if init is not None else None
         statements = list(function.own) if function is not None else []
         for node in [*statements, *one.node.body]:
-            if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None or not _is_container(node.value):
+            if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None or not is_container(node.value):
                 continue
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 own = function.self_name if function is not None else None
                 name = _attribute(target, own) if own else ""
                 found.add(name or (target.id if isinstance(target, ast.Name) else ""))
     return found - {""}
-
-
-def _is_container(value: ast.expr) -> bool:
-    literal = isinstance(value, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp))
-    return literal or (isinstance(value, ast.Call) and last_name(value) in _CONTAINERS)
 
 
 def _made_once(node: ast.AST, function: Function, attribute: str) -> bool:

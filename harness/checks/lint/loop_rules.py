@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from harness.checks.lint.makers import maker
 from harness.checks.lint.names import Function, Names
-from harness.checks.lint.reading import CLIENTS, HTTP_CLIENTS, client_made, conditions, hit, mentions, shown
+from harness.checks.lint.reading import CLIENTS, HTTP_CLIENTS, conditions, hit, mentions, shown
 from harness.checks.lint.rule import Hit, Rule
 
 # What blocks for as long as something else takes. Reading a small file doesn't count.
@@ -40,68 +41,10 @@ def blocking(call: ast.Call, function: Function, names: Names) -> str:
     if module in _HTTP_MODULES and verb in _HTTP_VERBS:
         return "an asynchronous HTTP client"
     if isinstance(call.func, ast.Attribute) and call.func.attr in _SENDS:
-        made = _maker(call.func.value, function, names)
+        made = maker(call.func.value, function, names)
         if made and {**CLIENTS, **HTTP_CLIENTS}[made]:
             return "the SDK's asynchronous client" if made in CLIENTS else "an asynchronous HTTP client"
     return ""
-
-
-def _maker(node: ast.expr, function: Function, names: Names) -> str:
-    """The client class behind ``client.chat.completions``; empty where the source doesn't decide it."""
-    while isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
-        node = node.value
-    if isinstance(node, ast.Call):
-        return client_made(node, function, names)
-    if isinstance(node, ast.Attribute):
-        return _made_in_init(node.attr, function, names)
-    if not isinstance(node, ast.Name):
-        return ""
-    inside: Function | None = function
-    while inside is not None:
-        values = inside.assigned(node.id) or _entered(node.id, inside)
-        if values:
-            return client_made(values[0], inside, names) if len(values) == 1 else ""
-        if node.id in inside.bound:
-            return ""
-        inside = inside.outer
-    return _made_at_top(node.id, function, names)
-
-
-def _entered(name: str, function: Function) -> list[ast.expr]:
-    items = [item for node in function.own if isinstance(node, (ast.With, ast.AsyncWith)) for item in node.items]
-    return [
-        item.context_expr
-        for item in items
-        if isinstance(item.optional_vars, ast.Name) and item.optional_vars.id == name
-    ]
-
-
-def _made_in_init(attribute: str, function: Function, names: Names) -> str:
-    inside: Function | None = function
-    while inside is not None and inside.owner is None:
-        inside = inside.outer
-    init = names.method(inside.owner, "__init__") if inside is not None and inside.owner is not None else None
-    if init is None:
-        return ""
-    values = [
-        node.value
-        for node in init.own
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Attribute) and target.attr == attribute
-    ]
-    return client_made(values[0], init, names) if len(values) == 1 else ""
-
-
-def _made_at_top(name: str, function: Function, names: Names) -> str:
-    values = [
-        node.value
-        for node in function.module.tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name) and target.id == name
-    ]
-    return client_made(values[0], function, names) if len(values) == 1 else ""
 
 
 def _blocks(names: Names) -> Iterator[Hit]:

@@ -138,18 +138,23 @@ class Names:
 
     def dotted(self, node: ast.expr, function: Function) -> str:
         """The full name of something imported, ``time.sleep``; empty for anything else."""
+        first = node
+        while isinstance(first, ast.Attribute):
+            first = first.value
+        inside: Function | None = function
+        while inside is not None and isinstance(first, ast.Name):
+            if first.id in inside.bound and first.id not in _imported_in(inside):
+                return ""
+            inside = inside.outer
+        return self.dotted_in(function.module, node)
+
+    def dotted_in(self, module: Module, node: ast.expr) -> str:
+        """The full name of something imported, for what stands at the top of a file."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name):
-            return ""
-        inside: Function | None = function
-        while inside is not None:
-            if node.id in inside.bound and node.id not in _imported_in(inside):
-                return ""
-            inside = inside.outer
-        base = self.imports(function.module).get(node.id)
+        base = self.imports(module).get(node.id) if isinstance(node, ast.Name) else None
         return ".".join([base, *reversed(parts)]) if base else ""
 
     def builtin(self, node: ast.expr, function: Function) -> str:
@@ -182,9 +187,17 @@ class Names:
                 continue
             seen.add(one.node)
             yield one
-            for base in one.node.bases:
-                if isinstance(base, ast.Name) and isinstance(found := self.top(one.module, base.id), Class):
-                    waiting.append(found)
+            waiting += [found for base in one.node.bases if (found := self._base(base, one.module)) is not None]
+
+    def _base(self, node: ast.expr, module: Module) -> Class | None:
+        """The user's class that a class statement names as a base; ``Base[T]`` and ``module.Base`` count."""
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        if isinstance(node, ast.Name):
+            found = self.top(module, node.id)
+        else:
+            found = self._elsewhere(self.dotted_in(module, node), module)
+        return found if isinstance(found, Class) else None
 
     def method(self, owner: Class, name: str) -> Function | None:
         """A method of a class or of one of its bases."""
@@ -200,6 +213,8 @@ class Names:
             return self._named(target.id, function)
         if not isinstance(target, ast.Attribute):
             return None
+        if isinstance(target.value, ast.Call) and self.builtin(target.value.func, function) == "super":
+            return self._above(target.attr, function)
         if isinstance(target.value, ast.Name):
             owner = self._class_of(target.value.id, function)
             if owner is not None:
@@ -226,13 +241,30 @@ class Names:
         inside: Function | None = function
         while inside is not None:
             if inside.owner is not None and name == inside.self_name:
-                return inside.owner
+                return self._meant(inside.owner)
             inside = inside.outer
         values = function.assigned(name)
         if len(values) == 1 and isinstance(values[0], ast.Call) and isinstance(values[0].func, ast.Name):
             found = self.top(function.module, values[0].func.id)
             return found if isinstance(found, Class) else None
         return None
+
+    def _meant(self, owner: Class) -> Class:
+        """The class of ``self`` in a method: the agent's own where it inherits the method, else that it stands in."""
+        agent = self.agent_class()
+        return agent if agent is not None and any(one.node is owner.node for one in self.mro(agent)) else owner
+
+    def _above(self, name: str, function: Function) -> Function | None:
+        """The method that ``super().name`` means within a method."""
+        inside: Function | None = function
+        while inside is not None and inside.owner is None:
+            inside = inside.outer
+        if inside is None or inside.owner is None:
+            return None
+        line = list(self.mro(self._meant(inside.owner)))
+        here = [one.node for one in line].index(inside.owner.node)
+        above = (Function(one.methods[name], one.module, one) for one in line[here + 1 :] if name in one.methods)
+        return next(above, None)
 
     def agent_class(self) -> Class | None:
         """The agent's class, also where its file only imports it."""

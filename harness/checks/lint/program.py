@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.agent.frames import is_own
-from harness.agent.source import AgentSource, find_module
+from harness.agent.source import AgentSource, find_module, with_src
 
 # Beyond these a "workspace" is somebody's whole environment; the agent's own surroundings are read first.
 MAX_FILES = 200
@@ -92,12 +92,13 @@ def read(agent: AgentSource) -> Program | None:
     if main is None:
         return None
     modules = {agent.module: main}
+    search = [str(folder) for folder in with_src(agent.search)]
     waiting = [main]
     while waiting and len(modules) < MAX_FILES:
         for name in _imported(waiting.pop(0)):
             if name in modules or len(modules) >= MAX_FILES:
                 continue
-            found = find_module(name, [str(folder) for folder in agent.search])
+            found = find_module(name, search)
             if found is None or not found.endswith(".py") or not is_own(found):
                 continue
             if (module := _parse(name, Path(found))) is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from harness.checks.both import NOT_KEPT
+from harness.checks.lint import flow
 from harness.checks.lint.names import Function, Names, last_name
 from harness.checks.lint.reading import hit, shown
 from harness.checks.lint.rule import Hit, Rule
@@ -26,11 +27,13 @@ class Known:
         kind: the last part of a rule's code, or ``float`` and ``dict`` for what is right.
         node: what decides it.
         function: where that is.
+        sure: not where it is only left over when a loop or a chain of conditions never leaves.
     """
 
     kind: str
     node: ast.AST
     function: Function
+    sure: bool = True
 
 
 _BUILTINS = {"int": "int", "len": "int", "bool": "bool", "all": "bool", "any": "bool", "isinstance": "bool"}
@@ -47,9 +50,16 @@ def returned(names: Names) -> list[Known]:
     if run is None or _is_generator(run):
         return []
     known = [found for node in _returns(run) for found in _kinds(node.value, run, names, DEPTH, node)]
-    if not _returns(run) and not _leaves_otherwise(run):
-        known.append(Known("none", run.node, run))
-    return known
+    return [*known, *_past_the_end(run, names)]
+
+
+def _past_the_end(function: Function, names: Names) -> Iterator[Known]:
+    """None, where a function returns something on some ways and comes to its end on others; or returns nothing."""
+    if not _returns(function):
+        if not _leaves_otherwise(function):
+            yield Known("none", function.node, function)
+    elif reached := flow.end(function, names):
+        yield Known("none", function.node.body[-1], function, reached == 2)
 
 
 def _returns(function: Function) -> list[ast.Return]:
@@ -148,6 +158,7 @@ def _of_helper(helper: Function, names: Names, depth: int) -> Iterator[Known]:
         return
     for node in _returns(helper):
         yield from _kinds(node.value, helper, names, depth - 1, node)
+    yield from _past_the_end(helper, names)
 
 
 def _finder(kind: str, words: str) -> Callable[[Names], Iterator[Hit]]:
@@ -159,15 +170,19 @@ def _finder(kind: str, words: str) -> Callable[[Names], Iterator[Hit]]:
             place = (str(known.function.module.path), line)
             if known.kind == kind and place not in seen:
                 seen.add(place)
-                yield hit(known.function, known.node, _detail(known, words))
+                yield hit(known.function, known.node, _detail(known, words), None if known.sure else "warn")
 
     return find
 
 
 def _detail(known: Known, words: str) -> str:
     if isinstance(known.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return "run returns nothing"
+        return f"{known.function.name} returns nothing"
+    if isinstance(known.node, ast.stmt) and not isinstance(known.node, ast.Return):
+        return f"{known.function.name} {'returns' if known.sure else 'may return'} None: it ends here without a return"
     value = known.node.value if isinstance(known.node, ast.Return) else known.node
+    if isinstance(value, ast.Tuple):
+        words = "a tuple"
     return f"the reward is {words}" + (f": {shown(value)}" if value is not None else "")
 
 

@@ -152,3 +152,20 @@ def test_a_path_with_spaces_works(tmp_path: Path) -> None:
     (tmp_path / "my agents").mkdir()
     (tmp_path / "my agents" / "a.py").write_text(AGENT)
     assert locate("my agents/a.py:Good", folders=[tmp_path]).class_line == 8
+
+
+def test_a_package_below_src_is_found_and_its_folder_searched(folder: Path) -> None:
+    (folder / "pack").rename(folder / "kept")
+    (folder / "src").mkdir()
+    (folder / "kept").rename(folder / "src" / "pack")
+    source = locate("pack.my_agent:Good", folders=[folder])
+    assert source.path is not None
+    assert source.path.samefile(folder / "src" / "pack" / "my_agent.py")
+    assert source.search == (folder / "src", folder)
+
+
+def test_what_lies_in_the_folder_itself_comes_before_src(folder: Path) -> None:
+    (folder / "src" / "pack").mkdir(parents=True)
+    (folder / "src" / "pack" / "my_agent.py").write_text(AGENT)
+    source = locate("pack.my_agent:Good", folders=[folder])
+    assert source.search == (folder,)

@@ -181,6 +181,35 @@ def test_an_empty_answer_warns_and_a_cut_one_is_told() -> None:
     assert "1 of 1 cut at the token limit" in judge(returning(0.0, calls=[cut]))["run.answers"].detail
 
 
+def test_answers_that_are_all_cut_short_are_no_plain_pass() -> None:
+    one = call(reply=Reply(id="c1", text="P", finish_reason="length", completion_tokens=1))
+    finding = judge(returning(0.0, calls=[one, one]))["run.answers"]
+    assert (finding.status, finding.mend) == ("warn", "raise max_tokens")
+    assert "2 of 2 cut" in finding.detail
+    whole = call(reply=Reply(id="c2", text="P", finish_reason="stop", completion_tokens=1))
+    assert judge(returning(0.0, calls=[one, whole]))["run.answers"].status == "pass"
+    long = call(reply=Reply(id="c3", text="Paris is", finish_reason="length", completion_tokens=16))
+    assert judge(returning(0.0, calls=[one, long]))["run.answers"].status == "pass"
+
+
+def test_a_loop_that_tries_the_same_again_says_what_it_gets() -> None:
+    refused = call(status=404, reply=None, response={"error": {"message": "model m is not found"}})
+    run = cut(None)
+    run.calls = [refused] * 778 + [call(status=None, reply=None, failure="the run was cut", abandoned=True)]
+    finding = judge(run)["run.never-ends"]
+    assert "778 of 779 calls failed alike: HTTP 404 for /v1/chat/completions: model m is not found" in finding.detail
+    assert "attempt" in finding.mend
+
+
+def test_a_few_failures_of_many_calls_are_no_endless_tries() -> None:
+    refused = call(status=500, reply=None, response={"error": {"message": "busy"}})
+    run = cut(None)
+    run.calls = [refused] * 10 + [call()] * 10
+    assert "alike" not in judge(run)["run.never-ends"].detail
+    run.calls = [refused] * 3
+    assert "alike" not in judge(run)["run.never-ends"].detail
+
+
 def test_a_tool_call_is_an_answer() -> None:
     tools = call(reply=Reply(id="c1", tool_calls=[ToolCall("add", '{"a": 1}')]))
     assert 'add({"a": 1})' in judge(returning(0.0, calls=[tools]))["run.answers"].detail
