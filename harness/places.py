@@ -7,6 +7,8 @@ from pathlib import Path
 
 # How a command was typed that was handed on into a container, in its environment: JSON of names and texts.
 TYPED = "DRYDOCK_TYPED"
+# Folders of the containers, and what says in their environment where these are outside (compose.yaml).
+_SHOWN = {"/workspace": "WORKSPACE_SHOWN", "/runs": "RUNS_SHOWN"}
 
 
 def home() -> Path:
@@ -25,6 +27,15 @@ def runs_dir() -> Path:
 def in_container() -> bool:
     """Whether this process runs in a container of ours, where a verb has nothing to hand on to."""
     return bool(os.environ.get("DRYDOCK_IN_CONTAINER"))
+
+
+def shown(path: Path) -> str:
+    """A path as whoever typed the command finds that file: in a container of ours, on the machine outside of it."""
+    if TYPED in os.environ:
+        for inside, name in _SHOWN.items():
+            if path.is_relative_to(inside) and (outside := os.environ.get(name)):
+                return str(Path(outside) / path.relative_to(inside))
+    return str(path)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import AgentNotFound, AgentUnreadable
+from harness.places import shown
 
 _EXAMPLES = "agents/my_agent.py:MyAgent, my_agent:MyAgent or my_package.my_agent.MyAgent"
 
@@ -99,7 +100,7 @@ def locate(given: str, *, folders: Sequence[Path], agent_help: str = "AGENT=") -
     if found is None:
         raise AgentNotFound(
             f"there is no module {name!r}",
-            consequence=f"Looked in {', '.join(map(str, everywhere))} and on Python's path.",
+            consequence=f"Looked in {', '.join(map(shown, everywhere))} and on Python's path.",
             mend=f"{agent_help}path/to/{name.replace('.', '/')}.py:{class_name}   # a file is found without any path",
         )
     path_or_none = Path(found) if found.endswith(".py") else None
@@ -151,7 +152,7 @@ def _find_file(name: str, folders: Sequence[Path], agent_help: str) -> Path:
         if candidate.is_file():
             return candidate.resolve()
     near = sorted({str(p.relative_to(folder)) for folder in folders for p in _python_files(folder, wanted.parent)})
-    places = ", ".join(map(str, folders))
+    places = ", ".join(map(shown, folders))
     raise AgentNotFound(
         f"there is no file {name}",
         consequence=f"Looked in {places}." if not wanted.is_absolute() else "",
@@ -208,7 +209,7 @@ def _with_class(source: AgentSource, agent_help: str) -> AgentSource:
         raise AgentUnreadable(
             f"{source.path}, line {error.lineno}: {error.msg}" + (f": {near}" if near else ""),
             consequence="Python can't read the file, so the agent can't run.",
-            mend=f"mend line {error.lineno} of {source.path}",
+            mend=f"mend line {error.lineno} of {shown(source.path)}",
         ) from None
     except ValueError as error:  # null bytes
         raise AgentUnreadable(f"{source.path} is no Python source: {error}") from None

@@ -27,6 +27,7 @@ from harness.errors import BadSetting, Interrupted, ServerUnreachable, UsageErro
 from harness.openai_api import probes
 from harness.openai_api.http import Endpoint, Server
 from harness.openai_api.recording.store import RecordedRun, Recording, Writer
+from harness.places import shown
 from harness.runs import RunFolder
 from harness.runs.folder import Fingerprint
 
@@ -182,7 +183,9 @@ def check(
         course.ended_early = "stopped by Ctrl-C"
         _finish(course, fingerprint)
         raise Interrupted(
-            "Stopped by Ctrl-C.", consequence=f"What was found until then is in {folder.path}.", mend="make check"
+            "Stopped by Ctrl-C.",
+            consequence=f"What was found until then is in {shown(folder.path)}.",
+            mend="make check",
         ) from None
     return _finish(course, fingerprint)
 

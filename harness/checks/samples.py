@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.checks import formats
 from harness.errors import DataNotFound, DataUnreadable
+from harness.places import shown
 
 # Named one by one up to here; a file in another format would otherwise fill the screen.
 MAX_NAMED = 20
@@ -81,10 +83,10 @@ def find(given: str, folders: Sequence[Path]) -> Path:
         if candidate.is_file():
             return candidate.resolve()
     beside = [folder / place for folder in folders for place in (wanted.parent, "data")]
-    near = sorted({path.name for place in beside for path in place.glob("*.jsonl")})
+    near = sorted({path.name for place in beside for path in place.glob("*.jsonl") if path.is_file()})
     raise DataNotFound(
         f"there is no data set {given}",
-        consequence="" if wanted.is_absolute() else f"Looked in {', '.join(map(str, folders))}.",
+        consequence="" if wanted.is_absolute() else f"Looked in {', '.join(map(shown, folders))}.",
         mend="DATA=FILE.jsonl" + (f"   # there are: {', '.join(near[:8])}" if near else ""),
     )
 
@@ -93,11 +95,13 @@ def read(path: Path) -> DataSet:
     """Check every line of a file.
 
     Raises:
-        DataUnreadable: the file can't be read at all.
+        DataUnreadable: the file can't be read at all, or all of it is in another format.
     """
     data = DataSet(path)
     offset = 0
     try:
+        if other := formats.by_its_first_bytes(path):
+            raise _another_format(path, other)
         with path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
                 if not raw.strip():
@@ -110,9 +114,20 @@ def read(path: Path) -> DataSet:
                     data.offsets.append(offset)
                     data.numbers.append(number)
                 offset += len(raw)
+        if data.bad_count and not len(data) and (other := formats.by_its_text(path)):
+            raise _another_format(path, other)
     except OSError as error:
         raise DataUnreadable(f"{path} can't be read: {error.strerror}") from None
     return data
+
+
+def _another_format(path: Path, other: formats.Format) -> DataUnreadable:
+    wanted = "DATA=FILE.jsonl   # one JSON object a line"
+    return DataUnreadable(
+        f"{path.name} is {other.name}",
+        consequence="Samples are read one JSON object a line. Nothing was run.",
+        mend=f"{other.mend}\n{wanted}" if other.mend else wanted,
+    )
 
 
 def choose(data: DataSet, seed: int | None) -> tuple[int, int]:

@@ -6,6 +6,7 @@ ended before, says nothing.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,6 +19,7 @@ from harness.checks.lint.seen import place_of
 from harness.checks.reward_rules import reward
 from harness.checks.samples import DataSet
 from harness.openai_api.calls import Call
+from harness.places import shown
 
 # Tokens in which no answer fits.
 FEW = 8
@@ -48,7 +50,7 @@ def data_lines(data: DataSet) -> Finding:
         status="fail",
         detail=f"{data.bad_count} of {data.bad_count + len(data)} lines are no sample: {named}{more}",
         consequence="A loader stops at the first such line or passes over it without a word.",
-        mend=f"sed -n {first.number}p {data.path}   # and mend what it shows",
+        mend=f"sed -n {first.number}p {shlex.quote(shown(data.path))}   # and mend what it shows",
         place=Place(file=str(data.path), line=first.number),
         facts={**facts, "lines": [{"number": line.number, "reason": line.reason} for line in data.bad]},
     )

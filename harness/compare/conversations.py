@@ -12,6 +12,7 @@ from typing import Any
 from harness.compare import images
 from harness.compare.model import Conversation
 from harness.errors import DataNotFound, DataUnreadable, UsageError
+from harness.places import shown
 
 BUILT_IN = Path(__file__).parent / "conversations.jsonl"
 
@@ -31,7 +32,7 @@ def find(given: str, folders: tuple[Path, ...]) -> Path:
             return place.resolve()
     raise DataNotFound(
         f"there is no data {given}",
-        consequence="" if wanted.is_absolute() else f"Looked in {', '.join(map(str, folders))}.",
+        consequence="" if wanted.is_absolute() else f"Looked in {', '.join(map(shown, folders))}.",
         mend="DATA=FILE.jsonl   # one JSON object a line, with messages, prompt or prompt_ids; without: a built-in set",
     )
 

@@ -117,6 +117,9 @@ def _not_looked_at(scene: Scene, verdict: Verdict) -> list[str]:
         for process in scene.gone
         if process.missing and process.pid and process.error
     ]
+    seen = [process for process in scene.gone if process.state == "X" and process.samples and process.role != "child"]
+    if seen:
+        said.insert(0, f"{names(process.id for process in seen)} ended while the dump was taken.")
     if scene.unasked and not set(verdict.laggards) & {f"rank{rank}" for rank in scene.unasked}:
         who = names(f"rank{rank}" for rank in scene.unasked)
         verb = "wasn't" if len(scene.unasked) == 1 else "weren't"

@@ -43,6 +43,7 @@ def variables(
         "DRYDOCK_WORKSPACE": str(settings.workspace),
         "DRYDOCK_RUNS": str(settings.runs_dir),
         "DRYDOCK_RUNS_SHOWN": relative_to_clone(settings.runs_dir),
+        "DRYDOCK_WORKSPACE_SHOWN": relative_to_clone(settings.workspace),
         "DRYDOCK_SECRETS": str(keys),
         "DRYDOCK_SECRETS_WRITTEN": last_written(keys),
         "DRYDOCK_RAY_AUTH_MODE": "disabled" if settings.ray_auth == "off" else "token",

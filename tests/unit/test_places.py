@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.places import write_whole
+from harness.places import TYPED, shown, write_whole
 
 
 def test_a_file_and_its_folder_are_made_and_nothing_lies_beside(tmp_path: Path) -> None:
@@ -43,3 +43,25 @@ def test_a_link_that_somebody_laid_does_not_lead_the_text_elsewhere(tmp_path: Pa
     assert (runs / "index.html").read_text() == "page"
     assert not (runs / "index.html").is_symlink()
     assert len(list(runs.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "typed", "seen"),
+    [
+        ("/workspace/data/a b.jsonl", True, "my project/data/a b.jsonl"),
+        ("/workspace", True, "my project"),
+        ("/runs/tape", True, "runs/tape"),
+        ("/workspaces/x", True, "/workspaces/x"),
+        ("/opt/venv/lib/x.py", True, "/opt/venv/lib/x.py"),
+        ("/workspace/data/a.jsonl", False, "/workspace/data/a.jsonl"),  # typed in the container itself
+    ],
+)
+def test_a_path_is_shown_as_whoever_typed_finds_it(
+    monkeypatch: pytest.MonkeyPatch, path: str, typed: bool, seen: str
+) -> None:
+    monkeypatch.setenv("WORKSPACE_SHOWN", "my project")
+    monkeypatch.setenv("RUNS_SHOWN", "runs")
+    monkeypatch.setenv(TYPED, "{}")
+    if not typed:
+        monkeypatch.delenv(TYPED)
+    assert shown(Path(path)) == seen

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.checks.lint.config import UNKNOWN, Config, Framework, read_any
 from harness.errors import BadConfig
+from harness.places import shown
 
 # The data-parallel part of an allocation such as sglang:d4p1t1, vllm.d2t2 or sglang:d4+fsdp:d8.
 _DATA_PARALLEL = re.compile(r"(?<=[:.\d])d(\d+)")
@@ -50,7 +51,7 @@ def find(given: str, folders: Sequence[Path]) -> Path:
     for candidate in [wanted] if wanted.is_absolute() else [folder / wanted for folder in folders]:
         if candidate.is_file():
             return candidate.resolve()
-    raise BadConfig(f"there is no file CONFIG={given}", consequence=f"Looked in {', '.join(map(str, folders))}.")
+    raise BadConfig(f"there is no file CONFIG={given}", consequence=f"Looked in {', '.join(map(shown, folders))}.")
 
 
 def read(path: Path) -> TrainConfig:

@@ -13,6 +13,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from typing import Any
 from harness.errors import DrydockError, NoSpace, RecordingExists, RecordingUnusable, RunsNotWritable
 from harness.openai_api.recording.clean import Cleaner, cleaned
 from harness.openai_api.recording.exchange import Exchange, Malformed
+from harness.places import shown
 
 VERSION = 1
 META = "recording.json"
@@ -81,7 +83,8 @@ class Writer:
             folder.mkdir(parents=True, exist_ok=True)
             if any(folder.iterdir()):
                 raise RecordingExists(
-                    f"{folder} isn't empty", mend=f"RECORD={folder}-2   # or remove that folder first"
+                    f"{shown(folder)} isn't empty",
+                    mend=f"RECORD={shlex.quote(shown(folder) + '-2')}   # or remove that folder first",
                 )
             writer = cls(folder, cleaner)
             writer._write_meta(about)

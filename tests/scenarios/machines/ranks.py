@@ -78,6 +78,8 @@ def main() -> None:
     ray.get([rank.ready.remote() for rank in ranks])
     calls = [getattr(rank, sys.argv[1]).remote() for rank in ranks]
     print("ready", len(calls), flush=True)
+    # One that dies with its machine doesn't end the others.
+    ray.wait(calls, num_returns=len(calls))
     print(*ray.get(calls), sep="\n", flush=True)
 
 

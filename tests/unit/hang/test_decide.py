@@ -105,6 +105,17 @@ def test_a_rank_that_has_ended(fields: dict[str, Any], cause: str, confidence: s
     assert (verdict.cause, verdict.confidence, verdict.laggards) == (cause, confidence, ["rank1"])
 
 
+def test_who_ends_while_the_dump_is_taken_is_named() -> None:
+    """A driver that raised meanwhile, and its actors with it: of a job that is over no stack says that it hangs."""
+    ended = [
+        process(thread("get worker.py:9"), id=f"worker:{pid}", role="worker", pid=pid, state="X") for pid in (3, 4)
+    ]
+    loader = process(thread("get q.py:9"), id="loader:5", role="child", pid=5, state="X")
+    verdict = diagnose(dump(*ended, loader, process(IDLE_SERVER, id="server", role="server")))
+    assert not verdict.hangs
+    assert "worker:3, worker:4 ended while the dump was taken." in verdict.evidence
+
+
 def test_a_traceback_in_the_log_of_the_one_that_left() -> None:
     gone = process(id="rank1", exit_code=0, logs=["rank1.log"])
     gone.samples = []
