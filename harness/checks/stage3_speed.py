@@ -150,11 +150,14 @@ def _where(stall: Stall) -> str:
 
 def _in_flight(rows: Rows, verdict: Verdict) -> Finding:
     asked = rows.data.asked.in_flight
+    # Runs that make several calls at a time have more of those under way than there are runs.
+    many = " calls" if verdict.peak > asked else ""
     return Finding(
         id="load.in-flight",
         title="runs in flight",
         status="pass",
-        detail=f"{verdict.peak} at the most and {verdict.mean:.0f} on average were really under way, of {asked} asked",
+        detail=f"{verdict.peak}{many} at the most and {verdict.mean:.0f} on average were really under way, of {asked} "
+        f"{'runs at once' if many else 'asked'}",
         facts={"asked": asked, "peak": verdict.peak, "mean": round(verdict.mean, 1)},
     )
 

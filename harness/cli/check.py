@@ -28,6 +28,7 @@ from harness.settings import Settings, load_settings
 
 _A_WEEK = 7 * 24 * 3600.0
 # What decides what is checked, and how; RECORD isn't among it, for it names a new folder.
+_SAMPLE_CONFIG = "training/areal.yaml"
 _REPEATED = (
     "agent", "data", "model", "timeout", "server", "faults", "latency", "config", "global_bs", "group_size",
     "rollout_dp_size", "in_flight", "reward", "areal_python", "verl_python", "openai_base_url", "replay", "run",
@@ -79,6 +80,7 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
         code = _in_the_stack(settings, agent_args, framework=_framework(settings) if 4 in stages else None)
         if code is not None:
             return code
+        console.aside(f"no stack is up: checked here, in {sys.prefix}, where your packages may not be")
     folders = tuple(dict.fromkeys([Path.cwd(), settings.workspace]))
     load = wanted(settings, folders)
     areal = _in_areal(settings, folders) if 4 in stages else None
@@ -122,11 +124,10 @@ def command(agent_args: str | None, api_key_file: Path | None, here: bool, **fla
 
 def _with_sample(settings: Settings, stages: tuple[int, ...]) -> Settings:
     """The sample agent goes with its sample configuration, as with its data: stage 4 can't do without one."""
-    sample = Path("training/areal.yaml")
     named = settings.config or settings.origin("agent") != "default"
-    if 4 not in stages or named or not (settings.workspace / sample).is_file():
+    if 4 not in stages or named or not (settings.workspace / _SAMPLE_CONFIG).is_file():
         return settings
-    return settings.but(config=str(sample))
+    return settings.but(config=_SAMPLE_CONFIG)
 
 
 def _in_areal(settings: Settings, folders: tuple[Path, ...]) -> Any:
@@ -207,6 +208,8 @@ def next_steps(report: CheckReport, settings: Settings, flags: str = "") -> list
         line = command_line("check", values, by_make=False if flags else None)
         return f"{line}{flags}   # {comment}"
 
+    there = (settings.workspace / _SAMPLE_CONFIG).is_file()
+    sample = _SAMPLE_CONFIG if there else "YOUR_TRAINING.yaml"
     last = max((stage.stage for stage in report.stages), default=1)
     if report.ended_early or report.exit_code:
         return [again("once what is marked ✗ is mended", stage=last, seed=report.seed)]
@@ -219,9 +222,9 @@ def next_steps(report: CheckReport, settings: Settings, flags: str = "") -> list
             repeated.pop(name, None)
         return [again("against the real server", stage=3)]
     if last == 3 and not {"config", "global_bs", "group_size"} & set(repeated):
-        return [again("with the numbers of your training", stage=3, config="grpo.yaml")]
+        return [again("with the numbers of your training", stage=3, config=sample)]
     if last == 3:
-        return [again("in the rollout of AReaL or verl", stage=4, config=repeated.get("config", "grpo.yaml"))]
+        return [again("in the rollout of AReaL or verl", stage=4, config=repeated.get("config", sample))]
     if last == 2 and settings.origin("agent") == "default":
         return [again("your own", agent="path/to/my_agent.py:MyAgent", data="my.jsonl")]
     if last == 2:

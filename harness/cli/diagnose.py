@@ -10,7 +10,7 @@ import click
 from harness import console
 from harness.cli.next_steps import as_typed_here
 from harness.cli.options import json_option
-from harness.errors import DrydockError
+from harness.errors import DrydockError, UsageError
 from harness.hang.decide import diagnose
 from harness.hang.page import NAME, build
 from harness.hang.page.write import environment_of, keep_diagnosis, now
@@ -23,7 +23,7 @@ from harness.settings import load_settings
 
 
 @click.command("diagnose")
-@click.argument("path", envvar="DUMP", metavar="PATH")
+@click.argument("path", envvar="DUMP", metavar="PATH", required=False, default="")
 @click.option("--all", "everything", is_flag=True, help="Whole stacks of all groups, and every process.")
 @json_option
 @click.pass_context
@@ -37,6 +37,12 @@ def command(ctx: click.Context, /, path: str, everything: bool, **flags: Any) ->
     settings = load_settings(flags)
     if settings.json_output:
         console.to_stderr()
+    if not path:
+        raise UsageError(
+            "No dump is named.",
+            consequence="It is a folder, an archive, or a text with stacks in it.",
+            mend="make diagnose DUMP=runs/latest   # or a file that somebody sent\nmake hang-dump   # takes one now",
+        )
     dump = read(path)
     verdict = diagnose(dump)
     verdict.next = [as_typed_here(step) for step in verdict.next]

@@ -68,13 +68,17 @@ def _what(verdict: Verdict) -> str:
     return f"{verdict.title} ({verdict.cause}, {verdict.confidence})"
 
 
+def _count(number: int, what: str, more: str = "s") -> str:
+    return f"{number} {what}{more if number != 1 else ''}"
+
+
 def _groups(verdict: Verdict, everything: bool) -> None:
     if not verdict.groups:
         return
     console.line()
     coarse = len({group.coarse for group in verdict.groups})
     same = f", {coarse} by function" if coarse != len(verdict.groups) else ""
-    console.heading(f"{len(verdict.groups)} groups of equal stacks{same}")
+    console.heading(f"{_count(len(verdict.groups), 'group')} of equal stacks{same}")
     shown = verdict.groups if everything else verdict.groups[:_FEW_GROUPS]
     for group in shown:
         _group(group, everything)
@@ -130,7 +134,7 @@ def _processes(verdict: Verdict, everything: bool) -> None:
     if not rows:
         return
     console.line()
-    console.heading(f"{len(verdict.processes)} processes")
+    console.heading(_count(len(verdict.processes), "process", "es"))
     table = []
     for row in rows:
         group = "" if row.group is None else verdict.groups[row.group].wait

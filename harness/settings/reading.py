@@ -86,6 +86,14 @@ def as_meant(own: dataclasses.Field[Any], value: Any) -> Any:
         raise BadValue(own.name, str(error)) from None
 
 
+def _number(value: Any, kind: type, what: str) -> None:
+    """Tell what isn't one in words that a person uses; its range is told by whoever knows that."""
+    try:
+        kind(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{str(value)!r} isn't {what}") from None
+
+
 def _as_kind(own: dataclasses.Field[Any], value: Any) -> Any:
     kind, limits = own.type, own.metadata["limits"]
     if isinstance(kind, types.UnionType):
@@ -95,8 +103,10 @@ def _as_kind(own: dataclasses.Field[Any], value: Any) -> Any:
     if kind is bool:
         return click.BOOL.convert(value, None, None)
     if kind is int:
+        _number(value, int, "a whole number")
         return click.IntRange(limits.get("ge"), limits.get("le")).convert(value, None, None)
     if kind is float:
+        _number(value, float, "a number")
         number = click.FLOAT.convert(value, None, None)
         if math.isnan(number):
             raise ValueError("not a number")

@@ -252,8 +252,10 @@ class Settings:
         }
 
     def shown(self, name: str) -> str:
-        """A value as text; secrets are starred."""
+        """A value as text, as one types it; secrets are starred."""
         value = getattr(self, name)
+        if isinstance(value, bool):
+            return "1" if value else "0"
         return "" if value is None else str(value)
 
     @property

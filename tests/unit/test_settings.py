@@ -46,7 +46,7 @@ def test_an_empty_value_means_the_default() -> None:
     ("name", "value", "reason"),
     [
         ("ENGINE", "tensorrt", "llamacpp"),
-        ("PORT", "http", "integer"),
+        ("PORT", "http", "a whole number"),
         ("PORT", "70000", "65535"),
         ("WORKERS", "-1", "0<=x<=64"),
         ("PROJECT", "My Project", "small letters"),
@@ -54,7 +54,7 @@ def test_an_empty_value_means_the_default() -> None:
         ("NAMESPACE", "-x", "a letter or a digit"),
         ("PROJECT", "x" * 41, "40 characters"),
         ("JSON", "perhaps", "boolean"),
-        ("GAP", "soon", "float"),
+        ("GAP", "soon", "isn't a number"),
         ("GAP", "nan", "not a number"),
         ("GAP", "601", "0<=x<=600"),
         ("TIMEOUT", "0", "x>0"),

@@ -27,6 +27,11 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict
         (["nonsense"], "nonsense", "harness --help"),
         (["status", "--nonsense"], "--nonsense", "harness status --help"),
         (["status", "nonsense"], "nonsense", "harness status --help"),
+        (
+            ["diagnose"],
+            "No dump is named",
+            "make diagnose DUMP=runs/latest   # or a file that somebody sent\nmake hang-dump   # takes one now",
+        ),
     ],
 )
 def test_wrong_usage(capsys: pytest.CaptureFixture[str], arguments: list[str], word: str, mend: str) -> None:

@@ -21,6 +21,7 @@ from harness.processes.sampling.model import ProcessEntry
 from harness.settings import Settings, for_delegated, load_settings
 
 HERE = ProcessEntry(pid=7, host=host(), python="3.11", command="python train.py")
+from tests.support.harness import CLONE
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +149,14 @@ def test_a_green_check_of_ones_own_agent_leads_to_the_next_stage() -> None:
     assert step.startswith("make check AGENT=mine.py:A CONFIG=grpo.yaml STAGE=4 ")
     [step] = after_check(report(1, 2), settings_of())
     assert "my_agent.py" in step
+
+
+@pytest.mark.parametrize(
+    ("workspace", "config"), [("examples", "training/areal.yaml"), ("tests", "YOUR_TRAINING.yaml")]
+)
+def test_a_configuration_that_is_proposed_is_there_or_plainly_ones_own(workspace: str, config: str) -> None:
+    [step] = after_check(report(3), settings_of(AGENT="mine.py:A", WORKSPACE=str(CLONE / workspace)))
+    assert f" CONFIG={config} " in step
 
 
 def test_a_server_that_was_named_is_named_again(monkeypatch: pytest.MonkeyPatch) -> None:
