@@ -19,9 +19,9 @@ from harness.places import TYPED
 from harness.processes.sampling.facts import host
 from harness.processes.sampling.model import ProcessEntry
 from harness.settings import Settings, for_delegated, load_settings
+from tests.support.harness import CLONE
 
 HERE = ProcessEntry(pid=7, host=host(), python="3.11", command="python train.py")
-from tests.support.harness import CLONE
 
 
 @pytest.fixture(autouse=True)
