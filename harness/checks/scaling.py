@@ -293,8 +293,14 @@ def _limits_connections(rows: Rows) -> bool:
     """
     waiting = max((wait.most for wait in rows.data.waits if wait.kind == "connection"), default=0)
     peak = _peak(rows.calls, rows.data.wall)
-    limits = [place.limit for place in rows.data.clients if place.limit is not None and place.file]
-    known = bool(limits) and peak <= max(limits) < rows.data.asked.in_flight
+    # A client in each run allows each run as many; and where nobody has a connection, nobody waits for one to be free:
+    # the name isn't found, or the address doesn't answer.
+    allowed = [
+        place.limit * max(1, place.made) for place in rows.data.clients if place.limit is not None and place.file
+    ]
+    if not peak or (allowed and max(allowed) >= waiting + peak):
+        return False
+    known = bool(allowed) and peak <= max(allowed)
     return waiting > peak and (known or peak < _peak(rows.bare, rows.data.wall) / 2)
 
 

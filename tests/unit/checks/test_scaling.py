@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,6 +89,20 @@ def test_too_few_connections_are_told_where_the_client_was_made() -> None:
     assert (cause.kind, cause.own[-1].line, cause.detail) == ("connection", 3, "max_connections=8")
     # At the start all wait until their connections are made; then all are on their way.
     assert kinds(rows(at_once=64, waits=(wait("connection", 500.0, OWN, SDK),), clients=(made,))) == []
+
+
+def test_who_waits_for_a_name_or_an_address_has_connections_enough() -> None:
+    """Calls that are never sent hold no connection that another could wait for; nor do clients of one run each."""
+    waits = (wait("connection", 500.0, OWN, SDK),)
+    made = ClientPlace(file="/work/agent.py", line=3, source="client = ...", limit=8)
+    unsent = rows(at_once=8, waits=waits, clients=(made,))
+    unsent = replace(unsent, calls=tuple(call.model_copy(update={"sent": None}) for call in unsent.calls))
+    assert kinds(unsent) == []
+    own = ClientPlace(file="/work/agent.py", line=3, source="client = ...", limit=1000, made=64)
+    assert kinds(rows(at_once=8, waits=waits, clients=(own,))) == []
+    # One connection in each of few clients is too few all the same.
+    few = ClientPlace(file="/work/agent.py", line=3, source="client = ...", limit=1, made=8)
+    assert kinds(rows(at_once=8, waits=waits, clients=(few,))) == ["connection"]
 
 
 @pytest.mark.parametrize(
