@@ -401,7 +401,10 @@ class NobodyAnswered(EnvironmentUnfit):
         """The error for what was asked for (as above), and for each place that can't be asked the reason."""
         found = f"there is no process for {asked}" if asked else "nothing that trains or serves was found"
         reasons = [f"{name} couldn't be asked: {reason}" for name, reason in unreachable.items()]
-        return cls(f"{found} where that could be asked", consequence="; ".join(reasons))
+        paused = [name for name, reason in unreachable.items() if reason.startswith("it is paused")]
+        # The doctor would find nothing wrong with what somebody has paused.
+        mend = "\n".join(f"docker unpause {name}" for name in paused) if len(paused) == len(unreachable) else ""
+        return cls(f"{found} where that could be asked", consequence="; ".join(reasons), mend=mend)
 
 
 class AgentUnreadable(DrydockError):

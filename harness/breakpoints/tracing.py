@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from harness import console
@@ -129,6 +130,14 @@ def _conclude(request: trace.Request, result: trace.Result) -> int:
     return 0
 
 
+def _lines_of(file: str) -> int:
+    """How many lines a file has; 0 where it can't be read here."""
+    try:
+        return len(Path(file).read_bytes().splitlines())
+    except OSError:
+        return 0
+
+
 def _no_such_line(request: trace.Request, result: trace.Result) -> NothingTraced:
     place = f"{request.file}:{request.line}"
     files = sorted({file for _, told in result.armed for file in told.get("files", ())})
@@ -137,11 +146,14 @@ def _no_such_line(request: trace.Request, result: trace.Result) -> NothingTraced
         return NothingTraced(
             f"AT={place} means several files: {names}.", mend=f"make trace AT={files[0]}:{request.line}"
         )
-    near = sorted({line for _, told in result.armed for line in told.get("near", ())})
+    # Each process names its own; one that has loaded less of the file has only what is further away.
+    every = {line for _, told in result.armed for line in told.get("near", ())}
+    near = sorted(every, key=lambda line: (abs(line - request.line), line))[:3]
     if near:
-        lines = ", ".join(map(str, near[:3]))
+        end = _lines_of(files[0])
+        ends = f", and ends at line {end}" if end and request.line > end else ""
         return NothingTraced(
-            f"{files[0]} has no code at line {request.line}; nearest: {lines}.",
+            f"{files[0]} has no code at line {request.line}{ends}; nearest: {', '.join(map(str, sorted(near)))}.",
             mend=f"make trace AT={request.file}:{near[0]}",
         )
     if result.refused:

@@ -45,7 +45,10 @@ def command(ctx: click.Context, /, path: str, everything: bool, **flags: Any) ->
         )
     dump = read(path)
     verdict = diagnose(dump)
-    verdict.next = [as_typed_here(step) for step in verdict.next]
+    # A dump of containers is about these, and so is what comes next.
+    places = list(dict.fromkeys(process.container for process in dump.processes if process.id))
+    whom = {"containers": ",".join(places)} if places and all(places) else {}
+    verdict.next = [as_typed_here(step, whom) for step in verdict.next]
     redactor = Redactor(secrets_of(dict(os.environ)))
     answer = verdict.as_dict()
     folder, problem = None, None

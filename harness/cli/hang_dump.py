@@ -71,7 +71,7 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     collected = assemble(answers, unreachable, request, settings.runs_dir)
     _refuse_empty(collected, settings)
 
-    from harness.cli.hang_steps import fitting
+    from harness.cli.hang_steps import LOOK_AGAIN, fitting, where_values_are
     from harness.hang import seen_here
     from harness.hang.decide import diagnose
     from harness.hang.show import NOT_SHOWN, show
@@ -79,7 +79,8 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
 
     seen_here.mark(collected.manifest.processes, collected.dump.processes)
     verdict = diagnose(collected.dump)
-    verdict.next = fitting(verdict.next, settings, collected.manifest.processes, everything=everything)
+    steps = [*verdict.next, *LOOK_AGAIN] if verdict.state == "unknown" else verdict.next
+    verdict.next = fitting(steps, settings, collected.manifest.processes, everything=everything)
     # The verdict counts for more than its file: it comes first, and also where the file can't be written.
     if not settings.json_output:
         show(verdict, in_full)
@@ -105,6 +106,8 @@ def command(ctx: click.Context, /, everything: bool, in_full: bool, **flags: Any
     _say_what(collected, settings, everything)
     if folder is not None:
         console.note(f"stacks and verdict: {shown(folder)}; as a page: {shown(folder)}/{NAME}")
+        if settings.locals:
+            console.note(where_values_are(str(shown(folder)), collected.manifest.processes, verdict.laggards))
     if problem is not None:
         console.show_error(problem)
     if verdict.state == "unknown":

@@ -34,6 +34,7 @@ def fitting(
         everything: all of Python's processes were asked for.
         tasks_work: whether await chains can be had of one of them; looked at where a step asks for these.
     """
+    steps = [_with_server(step, entries) for step in steps]
     repeated = typed(settings, TARGETS)
     if everything and not repeated and through_make():
         repeated = {"match": "."}  # a flag can't be typed after make
@@ -48,6 +49,38 @@ def fitting(
             continue
         kept.append(_with_py_spy(as_typed_here(step, repeated)))
     return list(dict.fromkeys(kept))
+
+
+# What shows more where one dump says nothing, the cheapest first.
+LOOK_AGAIN = (
+    "make hang-dump GAP=30   # two samples half a minute apart: who gets on slowly moves between them",
+    "make hang-dump LOCALS=1   # the values of local variables: what it waits for, which item, which rank",
+    "make hang-dump NATIVE=1   # the calls of C below Python, where they end in none of Python's",
+)
+
+
+def where_values_are(folder: str, entries: Sequence[ProcessEntry], laggards: Sequence[str]) -> str:
+    """Where the values of ``LOCALS=1`` are to be seen; the command shows those of who is late, else of the first."""
+    kept = [entry for entry in entries if any(sample.file for sample in entry.samples)]
+    meant = next((entry for entry in kept if entry.id in laggards), kept[0] if kept else None)
+    if meant is None:
+        return "no stack was taken, and so no local variable"
+    file = next(sample.file for sample in meant.samples if sample.file)
+    return f'values of local variables: "locals" of each frame, python3 -m json.tool {folder}/{file} | less +/locals'
+
+
+def _with_server(step: str, entries: Sequence[ProcessEntry]) -> str:
+    """A step with the address of the one server of a dump; where there is none, or several, it says what is meant."""
+    if "SERVER" not in step:
+        return step
+    ports = {found[1] for one in entries if one.role == "server" and (found := _PORT.search(one.command))}
+    if len(ports) == 1:
+        return step.replace("SERVER", f"127.0.0.1:{ports.pop()}")
+    return f"{step}   # SERVER: host:port of the client's base_url"
+
+
+# How an engine is told its port.
+_PORT = re.compile(r"--port[= ](\d{2,5})\b")
 
 
 def _is_done(wanted: dict[str, str], settings: Settings) -> bool:

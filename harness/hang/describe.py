@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 from typing import Any
@@ -13,12 +14,28 @@ from harness.hang.model import Frame, Process
 from harness.hang.scene import Scene
 from harness.hang.verdict import GroupRow, ProcessRow, Verdict
 
+# A frame of compiled code whose name is in no table of symbols.
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+$")
+# In these functions a thread stands until a debugger lets it go on.
+_AT_BREAKPOINT = {
+    "block_until_configuration_done": "pydevd.py",
+    "do_wait_suspend": "pydevd.py",
+    "_do_wait_suspend": "pydevd.py",
+    "wait_for_client": "debugpy/",
+    "_wait_for_client": "debugpy/",
+    "interaction": "pdb.py",
+    "user_line": "pdb.py",
+}
+_DEBUGGERS = ("pydevd", "debugpy/", "pdb.py", "bdb.py", "cmd.py", "ray/util/rpdb.py", "ray/util/debugpy.py")
+
 
 def describe(verdict: Verdict, scene: Scene) -> None:
     """Add words, next steps, groups, tree and processes."""
     about = CAUSES[verdict.cause]
     verdict.title, verdict.means, verdict.elsewhere = about.title, about.means, about.elsewhere
     verdict.next = _next_steps(verdict, scene, about.next)
+    _as_pool(verdict, scene)
+    _tell_of_breakpoints(verdict, scene)
     verdict.notes = list(scene.dump.notes)
     if not scene.sampled_twice and scene.groups and verdict.state == "hung":
         verdict.notes.append("One sample each: a second one would tell slow from stuck.")
@@ -55,7 +72,7 @@ def _tree(order: list[Group]) -> list[dict[str, Any]]:
             "children": [*map(in_words, node.children.values())],
         }
 
-    return [in_words(root) for root in tree(group.wait.clean for group in order)]
+    return [in_words(root) for root in tree(plain(group.wait.clean) for group in order)]
 
 
 def who_all(processes: list[Process]) -> str:
@@ -97,6 +114,67 @@ def _next_steps(verdict: Verdict, scene: Scene, steps: Iterable[str]) -> list[st
     return list(dict.fromkeys(filled))[:6]
 
 
+def _as_pool(verdict: Verdict, scene: Scene) -> None:
+    """Whose workers aren't a DataLoader's has a pool of processes, and no `num_workers` to set."""
+    loader = any(group.kind == "dataloader" or _loads(group) for group in scene.groups)
+    if verdict.cause != "data-worker" or loader:
+        return
+    verdict.title = "a worker of a pool is stuck"
+    verdict.means = "A process waits for a result that the processes of its pool don't deliver."
+    verdict.elsewhere = (
+        "In what was locked when the worker was forked, or in the function that the pool runs. "
+        'multiprocessing.get_context("spawn"), or forking before threads start, avoids the first.'
+    )
+    verdict.evidence = [
+        text.replace("for its data workers", "for the workers of its pool") for text in verdict.evidence
+    ]
+    verdict.next = [step for step in verdict.next if "num_workers" not in step]
+    verdict.next.append('multiprocessing.get_context("spawn").Pool(…)   # does it hang with that, too?')
+
+
+def _loads(group: Group) -> bool:
+    return any(
+        "torch/utils/data/" in frame.file
+        for process in group.members[:1]
+        for thread in process.threads
+        for frame in thread.stack.frames
+    )
+
+
+def _tell_of_breakpoints(verdict: Verdict, scene: Scene) -> None:
+    """Who stands at a breakpoint waits for a person, whatever else waits for it."""
+    standing: list[tuple[Group, Frame | None]] = []
+    for group in scene.groups:
+        # They stand alike; a hundred thousand needn't be looked at.
+        threads = group.members[0].threads if group.members else ()
+        place = next((found for thread in threads if (found := breakpoint_of(thread.stack.frames))), None)
+        if place is not None:
+            standing.append((group, place[0]))
+    if not standing:
+        return
+    told = [f"{group.who} at {short(frame)}" if frame else group.who for group, frame in standing[:4]]
+    more = f" and {len(standing) - 4} more" if len(standing) > 4 else ""
+    verdict.evidence.insert(0, f"At a breakpoint, until a debugger lets them go on: {', '.join(told)}{more}.")
+    verdict.next.insert(0, "make breakpoints   # who stands there, and how to get at them")
+
+
+def breakpoint_of(frames: Sequence[Frame]) -> tuple[Frame | None] | None:
+    """The line of the user's at which a thread waits for a debugger, in a tuple; None where it doesn't wait for one."""
+    stands = any(frame.function in _AT_BREAKPOINT and _AT_BREAKPOINT[frame.function] in frame.file for frame in frames)
+    if not stands:
+        return None
+    return (next((frame for frame in frames if not frame.is_native and not _of_debugger(frame)), None),)
+
+
+def _of_debugger(frame: Frame) -> bool:
+    return any(part in frame.file for part in _DEBUGGERS)
+
+
+def short(frame: Frame) -> str:
+    """A place in few letters."""
+    return f"{frame.file.rpartition('/')[2]}:{frame.line}"
+
+
 def tell_apart(candidates: Sequence[str]) -> list[str]:
     """What tells some causes apart, said by one of each two."""
     return [CAUSES[one].apart[other] for one, other in permutations(candidates, 2) if other in CAUSES[one].apart]
@@ -134,9 +212,32 @@ def _group_row(group: Group, coarse: int) -> GroupRow:
         wait=str(group.wait),
         progress=group.progress,
         state=group.state,
-        stack=[str(frame) for frame in group.wait.clean],
+        stack=[str(frame) for frame in plain(group.wait.clean)],
         coarse=coarse,
+        threads=_beside(group),
     )
+
+
+def _beside(group: Group) -> list[tuple[str, list[str]]]:
+    """The threads of a group's first process beside the one that decides; equal ones together."""
+    alike: dict[tuple[Frame, ...], list[str]] = {}
+    for thread in group.members[0].threads if group.members else ():
+        decides = thread is group.standing.thread or (thread.is_main and group.standing.thread.is_main)
+        if not decides and thread.stack.frames:
+            alike.setdefault(plain(thread.stack.frames), []).append(thread.name or "thread")
+    return [(few(threads), [str(frame) for frame in frames]) for frames, threads in alike.items()]
+
+
+def few(threads: Sequence[str]) -> str:
+    """Names of threads that stand alike, in few words."""
+    some = list(dict.fromkeys(threads))
+    return ", ".join(some[:3]) + (f" and {len(some) - 3} more" if len(some) > 3 else "")
+
+
+def plain(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """A stack without bare addresses, which differ with each start and say nothing; all where that is all."""
+    named = tuple(frame for frame in frames if not _ADDRESS.match(frame.name))
+    return named or frames
 
 
 def _process_row(process: Process, group: int | None) -> ProcessRow:

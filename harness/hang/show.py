@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from harness import console
@@ -9,7 +10,13 @@ from harness.hang.grouping import names
 from harness.hang.verdict import GroupRow, Verdict
 from harness.printable import printable
 
-_FEW_GROUPS, _FEW_FRAMES, _FEW_PROCESSES, _FEW_NOTES = 8, 8, 24, 6
+_FEW_GROUPS, _FEW_FRAMES, _FEW_PROCESSES, _FEW_NOTES, _FEW_THREADS = 8, 8, 24, 6, 4
+# Where a thread of anybody's waits, which doesn't tell whose it is.
+_STANDARD = re.compile(
+    r"\((?:threading|queue|selectors|socket|ssl|subprocess|concurrent/.*|multiprocessing/.*|asyncio/.*)\.py:|\.so|\(\)$"
+)
+# A flag can't be typed after make.
+_MORE = "harness hang-dump --all shows them, and so does the page"
 # What goes with a verdict that decides nothing, for it shares its exit code with a clean bill of health.
 NOT_SHOWN = (
     "exit code 0 means here: no hang was shown. It doesn't mean that nothing hangs; `state` in --json tells them apart"
@@ -83,7 +90,7 @@ def _groups(verdict: Verdict, everything: bool) -> None:
     for group in shown:
         _group(group, everything)
     if len(shown) < len(verdict.groups):
-        console.note(f"{len(verdict.groups) - len(shown)} more groups; --all shows them")
+        console.note(f"{len(verdict.groups) - len(shown)} more groups; {_MORE}")
 
 
 def _group(group: GroupRow, everything: bool) -> None:
@@ -94,6 +101,28 @@ def _group(group: GroupRow, everything: bool) -> None:
         _line(f"    {frame}")
     if len(frames) < len(group.stack):
         _line(f"    … {len(group.stack) - len(frames)} more")
+    _threads(group, everything)
+
+
+def _threads(group: GroupRow, everything: bool) -> None:
+    """The other threads of one of them: where each is, or its whole stack."""
+    if not group.threads:
+        return
+    one = f" of {group.ids[0]}" if len(group.ids) > 1 else ""
+    if everything:
+        for name, stack in group.threads:
+            _line(f"  thread {name}{one}")
+            for frame in stack:
+                _line(f"    {frame}")
+        return
+    some = [f"{name} in {_telling(stack)}" for name, stack in group.threads[:_FEW_THREADS]]
+    left = len(group.threads) - len(some)
+    _line(f"  other threads{one}: {'; '.join(some)}" + (f"; {left} more" if left > 0 else ""))
+
+
+def _telling(stack: list[str]) -> str:
+    """The innermost call that no library of Python's own makes."""
+    return next((frame for frame in stack if not _STANDARD.search(frame)), stack[0])
 
 
 def _tree(verdict: Verdict) -> None:
@@ -145,7 +174,7 @@ def _processes(verdict: Verdict, everything: bool) -> None:
         table.append([printable(cell, 120) for cell in (called, row.role, pid, where, row.state, row.note or group)])
     console.table(["id", "role", "pid", "where", "state", "waits in"], table)
     if len(rows) < len(verdict.processes):
-        console.note(f"{len(verdict.processes) - len(rows)} more; --all shows them")
+        console.note(f"{len(verdict.processes) - len(rows)} more; {_MORE}")
 
 
 def _notes(verdict: Verdict) -> None:

@@ -17,6 +17,7 @@ class GroupRow:
         who: in few words (``ranks 0-6,9``).
         stack: without wrappers, innermost first.
         coarse: number of the coarser group (same functions and files) that it belongs to.
+        threads: the other threads of one of them, those at equal lines together: their names, and their stack.
     """
 
     who: str
@@ -28,12 +29,14 @@ class GroupRow:
     state: str
     stack: list[str]
     coarse: int = 0
+    threads: list[tuple[str, list[str]]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
         return {
             "who": self.who, "count": len(self.ids), "role": self.role, "kind": self.kind, "wait": self.wait,
             "progress": self.progress, "state": self.state, "coarse": self.coarse, "stack": self.stack,
+            "threads": [{"names": names, "stack": stack} for names, stack in self.threads],
         }  # fmt: skip
 
 

@@ -94,6 +94,7 @@ def name_all(processes: list[Process]) -> None:
             process.role = "rank" if process.rank is not None else role_by_command(process.command)
     taken = {process.id for process in processes if process.id and process.role != "child"}
     unnamed = [process for process in processes if not process.id and process.role != "child"]
+    doubled = _doubled(processes)
     # The part that answers HTTP is "the server"; its engine and workers are numbered beside it.
     for process in sorted(unnamed, key=lambda process: bool(_SERVER_PARTS.search(process.command))):
         if process.role == "rank" and process.rank is not None:
@@ -101,7 +102,7 @@ def name_all(processes: list[Process]) -> None:
         elif process.role in ("server", "driver", "launcher"):
             process.id = _free(process.role, taken, process)
         elif process.role == "worker":
-            process.id = _free(f"worker:{process.pid}", taken, process)
+            process.id = _free(_by_number(process, process.pid, doubled), taken, process)
     rest = [process for process in unnamed if not process.id]
     # One process that is nothing else is the driver; several alike are workers of something that we don't know.
     living = [process for process in rest if not process.missing]
@@ -112,8 +113,8 @@ def name_all(processes: list[Process]) -> None:
     for number, process in enumerate(rest, start=1):
         process.role = "worker"
         # A paste without numbers is counted.
-        process.id = _free(f"worker:{process.pid or number}", taken, process)
-    _name_children(processes, by_pid)
+        process.id = _free(_by_number(process, process.pid or number, doubled), taken, process)
+    _name_children(processes, by_pid, doubled)
 
 
 def _spot(process: Process, pid: int) -> _Spot:
@@ -121,7 +122,22 @@ def _spot(process: Process, pid: int) -> _Spot:
     return process.host, process.container, pid
 
 
-def _name_children(processes: list[Process], by_pid: dict[_Spot, Process]) -> None:
+def _doubled(processes: list[Process]) -> set[int]:
+    """Numbers that processes without a name have in several places; each container counts from 1."""
+    places: dict[int, set[tuple[str, str]]] = {}
+    for process in processes:
+        if not process.id and process.rank is None and process.role not in ("server", "driver", "launcher"):
+            places.setdefault(process.pid, set()).add((process.host, process.container))
+    return {pid for pid, several in places.items() if pid and len(several) > 1}
+
+
+def _by_number(process: Process, number: int, doubled: set[int]) -> str:
+    """What a process is called by its number, and by its place where the number is another's as well."""
+    place = (process.container or process.host) if process.pid in doubled else ""
+    return f"worker:{number}@{place}" if place else f"worker:{number}"
+
+
+def _name_children(processes: list[Process], by_pid: dict[_Spot, Process], doubled: set[int]) -> None:
     by_rank = {process.rank: process for process in processes if process.role == "rank"}
     for process in processes:
         if process.role != "child":
@@ -134,7 +150,8 @@ def _name_children(processes: list[Process], by_pid: dict[_Spot, Process]) -> No
             process.rank = owner.rank
         # A child belongs to its rank; without one it is a process that a person looks up by its number.
         if not process.id:
-            process.id = f"rank{process.rank}" if process.rank is not None else f"worker:{process.pid}"
+            numbered = _by_number(process, process.pid, doubled)
+            process.id = f"rank{process.rank}" if process.rank is not None else numbered
 
 
 def _owner(process: Process, by_pid: dict[_Spot, Process]) -> Process | None:

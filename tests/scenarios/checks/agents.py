@@ -48,7 +48,9 @@ class OwnClientFromTheEnvironment:
         from openai import AsyncOpenAI
 
         async with AsyncOpenAI() as client:
-            await client.chat.completions.create(model=os.environ["OPENAI_MODEL"], messages=data["messages"])
+            await client.chat.completions.create(
+                model=os.environ["OPENAI_MODEL"], messages=data["messages"], max_tokens=16
+            )
         return 1.0
 
 
