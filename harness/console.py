@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 OK, BAD, WARN, NOTE, MEND = "✓", "✗", "⚠", "·", "→"
 
+_WIDE = 200
 _STYLES = {"ok": "green", "bad": "bold red", "warn": "yellow", "note": "dim", "mend": "cyan", "head": "bold"}
 
 
@@ -42,7 +43,9 @@ def _console(stderr: bool) -> Console:
             """Somebody's `| head` has seen enough, which is no failure; rich would end with 1."""
             raise BrokenPipeError
 
-    return Ours(theme=Theme(_STYLES), highlight=False, soft_wrap=True, stderr=stderr)
+    # Rich takes a pipe or a file for a narrow terminal, and would break a table's cells there.
+    width = None if (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ else _WIDE
+    return Ours(theme=Theme(_STYLES), highlight=False, soft_wrap=True, stderr=stderr, width=width)
 
 
 def out() -> Console:

@@ -10,7 +10,7 @@ import click
 from harness import console
 from harness.cli.next_steps import as_typed_here
 from harness.cli.options import json_option, setting_option
-from harness.errors import UsageError
+from harness.errors import UsageError, nearest
 from harness.hang.collect import collect
 from harness.hang.decide import diagnose
 from harness.hang.show import show
@@ -75,10 +75,11 @@ def _named(case: str, folder: Path) -> Program:
     folders = [folder, *(folder / name for name in APART)]
     every = {program.name: program for each in folders for program in programs(each)}
     if wanted not in every:
+        near = nearest(wanted, list(every))
         raise UsageError(
             f"CASE={case} is no program of examples/hangs.",
             consequence="Nothing was started.",
-            mend="make hang-demo   # lists them",
+            mend=(f"make hang-demo CASE={near}\n" if near else "") + "make hang-demo   # lists them",
         )
     return every[wanted]
 

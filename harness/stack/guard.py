@@ -169,16 +169,27 @@ def ports_free(asked: Mapping[str, int], running: Callable[[], Sequence[docker_e
         asked: setting to port.
         running: this engine's containers; asked only where a port is taken.
     """
-    taken: list[PortTaken] = []
+    taken: dict[str, PortTaken] = {}
     for setting, port in asked.items():
         try:
             port_free(port, setting)
         except PortTaken as error:
             holder = next((one for one in running() if port in one.published_ports), None)
             named = holder and taken_by_container(setting, port, holder.name, holder.project)
-            taken.append(named or error)
+            taken[setting] = named or error
+    if len(taken) == 1:
+        raise next(iter(taken.values()))
     if taken:
-        raise PortTaken(" ".join(one.what for one in taken), mend="\n".join(one.mend for one in taken))
+        # One command for all: each alone would fail at the others' ports.
+        others: dict[str, int] = {}
+        for setting in taken:
+            port = next_free(asked[setting])
+            while port in others.values():
+                port = next_free(port)
+            others[setting] = port
+        settings = " ".join(f"{setting}={port}" for setting, port in others.items())
+        what = " ".join(one.what for one in taken.values())
+        raise PortTaken(what, mend=f"make up {settings}   # or end who has them")
 
 
 def port_holder(port: int) -> str:

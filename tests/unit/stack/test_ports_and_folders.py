@@ -28,8 +28,24 @@ def test_a_taken_port_names_the_container_that_has_it_and_all_are_told_at_once()
     assert f"PORT={ports[0]} is taken by the container theirs-inference-1 of the Compose project theirs" in (
         raised.value.what
     )
-    assert "docker stop theirs-inference-1" in raised.value.mend
     assert f"DASHBOARD_PORT={ports[1]} is taken" in raised.value.what
+    # One command that goes through, not two of which each fails at the other's port.
+    (command,) = raised.value.mend.splitlines()
+    given = dict(part.split("=") for part in command.split() if "=" in part)
+    assert command.startswith("make up ")
+    assert set(given) == {"PORT", "DASHBOARD_PORT"}
+    assert len({*given.values(), *map(str, ports)}) == 4
+
+
+def test_one_taken_port_is_told_with_whom_to_end() -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        port = one.getsockname()[1]
+        holder: Any = SimpleNamespace(name="theirs-inference-1", project="theirs", published_ports=(port,))
+        with pytest.raises(PortTaken) as raised:
+            guard.ports_free({"PORT": port}, lambda: [holder])
+    assert "docker stop theirs-inference-1" in raised.value.mend
 
 
 def test_a_folder_of_roots_can_not_be_written_by_the_containers_user(tmp_path: Path) -> None:
