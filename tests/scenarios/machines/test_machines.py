@@ -87,7 +87,8 @@ def test_a_node_killed_in_mid_dump_is_reported_and_the_others_are_dumped(ranks: 
     assert ended.code == 1
     assert "exited" in ended.stdout
     again.ok()
-    assert ranks.states()[machine.address] == "alive"
+    # Ray's dashboard lists a node some seconds after that has joined.
+    wait_for("the head to list it", lambda: ranks.states()[machine.address] == "alive", 60)
 
 
 @pytest.mark.parametrize("ranks", ["gets_on"], indirect=True)
