@@ -373,16 +373,24 @@ def _scripts(commands: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(word for word in words if word.endswith(".py") and word.isascii() and " " not in word))
 
 
+# So many processes are named where somebody has to choose one.
+_CANDIDATES = 6
+
+
 class NothingToSample(UsageError):
     """A dump of stacks finds nobody who is meant; names those that could be."""
 
     @classmethod
     def of(cls, asked: str, others: list[str], containers: Sequence[str] = ()) -> NothingToSample:
         """The error for what was asked for (``PIDS=7``; "" for everything that trains or serves)."""
-        seen = [f"Python processes that are there: {', '.join(dict.fromkeys(other[:80] for other in others[:4]))}."]
+        different = list(dict.fromkeys(other if len(other) <= 100 else f"{other[:99]}…" for other in others))
+        shown = "\n  ".join(different[:_CANDIDATES])
+        more = f"\n  and {len(different) - _CANDIDATES} more: ps -eo pid,args" if len(different) > _CANDIDATES else ""
         return cls(
             f"there is no process for {asked}" if asked else "nothing that looks like training or serving runs here",
-            consequence=seen[0] if others else "There is nothing to sample.",
+            consequence=f"Python processes that are there:\n  {shown}{more}"
+            if others
+            else "There is nothing to sample.",
             mend="\n".join(
                 [f"make hang-dump MATCH={script}   # with all that it has started" for script in _scripts(others)[:2]]
                 + [f"make hang-dump CONTAINERS={name}   # Python runs in it" for name in containers[:2]]

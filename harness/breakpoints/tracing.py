@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from harness import console
-from harness.breakpoints import gather, inject, trace
-from harness.breakpoints.model import Worker
+from harness.breakpoints import gather, inject, now, trace
+from harness.breakpoints.model import Paused, Worker
 from harness.errors import NothingTraced, RayNotReachable
 from harness.settings import Settings
 
@@ -42,7 +43,7 @@ def run(settings: Settings) -> int:
     result = trace.run(request, workers, hit=_print, armed=armed, later=later)
     if later and not (result.armed or result.refused):
         raise later.nobody()
-    return _conclude(request, result)
+    return _conclude(request, result, lambda: now.paused_or_none(settings))
 
 
 def cost(told: dict[str, Any]) -> str:
@@ -106,7 +107,12 @@ def _print(hit: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _conclude(request: trace.Request, result: trace.Result) -> int:
+def _conclude(request: trace.Request, result: trace.Result, paused: Callable[[], list[Paused]] = list) -> int:
+    """Say what came of it; returns the exit code.
+
+    Args:
+        paused: lists who stands at a breakpoint; asked where less came than was wanted.
+    """
     with_line = [told for _, told in result.armed if told.get("functions") or told.get("running")]
     if not with_line and not result.hits:
         raise _no_such_line(request, result)
@@ -125,9 +131,26 @@ def _conclude(request: trace.Request, result: trace.Result) -> int:
         why = f"within {request.seconds:g} s" if result.timed_out else "before all its processes ended"
         passed = "" if not result.ends else f" ({sum(int(end['passed']) for end in result.ends)} passes)"
         console.bad(f"{result.hits} of {request.hits} hits {why}{passed}")
+        if result.timed_out:
+            _say_who_stands(paused())
         return 1
     console.ok(f"{result.hits} hits; the log points are off again")
     return 0
+
+
+def _say_who_stands(paused: list[Paused]) -> None:
+    """Whoever is paused keeps its share of the cluster, so that what would reach the line may not even be started."""
+    waiting = [line for line in paused if line.state == "waits"]
+    if not waiting:
+        return
+    places = dict.fromkeys(f"{line.file.rpartition('/')[2]}:{line.line}" for line in waiting if line.file)
+    at = f" at a breakpoint ({', '.join(list(places)[:3])})" if places else " at a breakpoint"
+    processes = len({(line.worker.ip, line.worker.pid) for line in waiting})
+    subject = "1 process stands" if processes == 1 else f"{processes} processes stand"
+    keep = "keeps its" if processes == 1 else "keep their"
+    console.warn(
+        f"{subject}{at} and {keep} CPUs and GPUs: what is to reach the line may wait for them.", "make breakpoints"
+    )
 
 
 def _lines_of(file: str) -> int:

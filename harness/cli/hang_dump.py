@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 PASSED_ON = ("match", "logs", "locals", "native", "tasks", "gap", "json_output")
 
+# So many of those that weren't asked are named.
+_FEW = 4
+
 
 @click.command("hang-dump")
 @setting_option("pids")
@@ -243,11 +246,15 @@ def _say_what(collected: Collected, settings: Settings, everything: bool) -> Non
     if collected.left_out:
         from harness.printable import printable
 
-        left_out = ", ".join(dict.fromkeys(printable(command, 60) for command in collected.left_out[:4]))
+        different = list(dict.fromkeys(printable(command, 100) for command in collected.left_out))
         how = "MATCH=" if everything or through_make() else "--everything, MATCH="
-        console.note(f"{len(collected.left_out)} other Python processes were left out ({how}): {left_out}")
+        console.note(f"{len(collected.left_out)} other Python processes were left out ({how}):")
+        for command in different[:_FEW]:
+            console.line(f"    {command}")
+        if len(different) > _FEW:
+            console.line(f"    and {len(different) - _FEW} more")
     if names := _neighbours(settings):
-        shown = ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
+        shown = ", ".join(names[:_FEW]) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")
         more = f"{len(names)} containers here run Python and weren't asked: {shown}"
         console.note(more)
         console.mend(command_line("hang-dump", {"containers": names[0]}))

@@ -18,15 +18,13 @@ from harness.hang.verdict import GroupRow, ProcessRow, Verdict
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+$")
 # In these functions a thread stands until a debugger lets it go on.
 _AT_BREAKPOINT = {
-    "block_until_configuration_done": "pydevd.py",
-    "do_wait_suspend": "pydevd.py",
-    "_do_wait_suspend": "pydevd.py",
-    "wait_for_client": "debugpy/",
-    "_wait_for_client": "debugpy/",
-    "interaction": "pdb.py",
-    "user_line": "pdb.py",
+    "block_until_configuration_done": "pydevd",
+    "do_wait_suspend": "pydevd",
+    "_do_wait_suspend": "pydevd",
+    "wait_for_client": "debugpy",
+    "interaction": "pdb",
 }
-_DEBUGGERS = ("pydevd", "debugpy/", "pdb.py", "bdb.py", "cmd.py", "ray/util/rpdb.py", "ray/util/debugpy.py")
+_DEBUGGER = re.compile(r"(?:^|/)(?:_?pydevd\w*|debugpy|pdb|bdb|cmd|rpdb|ray/util/debugpy)(?:/|\.py$)")
 
 
 def describe(verdict: Verdict, scene: Scene) -> None:
@@ -143,31 +141,33 @@ def _loads(group: Group) -> bool:
 
 def _tell_of_breakpoints(verdict: Verdict, scene: Scene) -> None:
     """Who stands at a breakpoint waits for a person, whatever else waits for it."""
-    standing: list[tuple[Group, Frame | None]] = []
+    standing: list[tuple[Group, Frame | None, str]] = []
     for group in scene.groups:
         # They stand alike; a hundred thousand needn't be looked at.
         threads = group.members[0].threads if group.members else ()
         place = next((found for thread in threads if (found := breakpoint_of(thread.stack.frames))), None)
         if place is not None:
-            standing.append((group, place[0]))
+            standing.append((group, *place))
     if not standing:
         return
-    told = [f"{group.who} at {short(frame)}" if frame else group.who for group, frame in standing[:4]]
+    told = [f"{group.who} at {short(frame)}" if frame else group.who for group, frame, _ in standing[:4]]
     more = f" and {len(standing) - 4} more" if len(standing) > 4 else ""
-    verdict.evidence.insert(0, f"At a breakpoint, until a debugger lets them go on: {', '.join(told)}{more}.")
-    verdict.next.insert(0, "make breakpoints   # who stands there, and how to get at them")
+    verdict.evidence.insert(0, f"At a breakpoint, until somebody lets them go on: {', '.join(told)}{more}.")
+    steps = ["make breakpoints   # who stands there, and how to get at them"]
+    if all(debugger == "pdb" for *_, debugger in standing):
+        steps = ["type `c` where it was started: pdb reads that terminal, and nothing else lets it go on"]
+    verdict.next[:0] = steps
 
 
-def breakpoint_of(frames: Sequence[Frame]) -> tuple[Frame | None] | None:
-    """The line of the user's at which a thread waits for a debugger, in a tuple; None where it doesn't wait for one."""
-    stands = any(frame.function in _AT_BREAKPOINT and _AT_BREAKPOINT[frame.function] in frame.file for frame in frames)
-    if not stands:
-        return None
-    return (next((frame for frame in frames if not frame.is_native and not _of_debugger(frame)), None),)
-
-
-def _of_debugger(frame: Frame) -> bool:
-    return any(part in frame.file for part in _DEBUGGERS)
+def breakpoint_of(frames: Sequence[Frame]) -> tuple[Frame | None, str] | None:
+    """The line of the user's at which a thread waits for a debugger, and for which; None where it waits for none."""
+    for number, frame in enumerate(frames):
+        debugger = _AT_BREAKPOINT.get(frame.function)
+        if debugger and _DEBUGGER.search(frame.file) and debugger in frame.file:
+            # Further out may be a debugger as well, which has started the program.
+            outside = (one for one in frames[number:] if not one.is_native and not _DEBUGGER.search(one.file))
+            return next(outside, None), debugger
+    return None
 
 
 def short(frame: Frame) -> str:

@@ -136,11 +136,22 @@ def _choose(request: SampleRequest, seen: dict[int, Seen], handed_over: set[int]
         if one.python and explicit:
             one.place = roles.place(facts.environ(pid))
     if not explicit:
-        left_out = [
-            _shown(one.command) for pid, one in seen.items()
+        left = [
+            pid for pid, one in seen.items()
             if one.python and pid not in chosen and not _is_helper(one) and facts.pid_namespace(pid) in namespaces
         ]  # fmt: skip
+        # Whom somebody means is likely of that user, and was started lately; services are strangers, and old.
+        left.sort(key=lambda pid: (_of_another(pid), -seen[pid].stat.start_ticks))
+        left_out = [_shown(seen[pid].command) for pid in left]
     return chosen, left_out
+
+
+def _of_another(pid: int) -> bool:
+    """Whether a process is another user's; whoever used sudo is who typed."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid not in {os.getuid(), int(os.environ.get("SUDO_UID") or os.getuid())}
+    except (OSError, ValueError):
+        return True
 
 
 def _is_helper(one: Seen) -> bool:

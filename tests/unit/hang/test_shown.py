@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.cli.hang_steps import fitting, where_values_are
-from harness.errors import NobodyAnswered
+from harness.errors import NobodyAnswered, NothingToSample
 from harness.hang.decide import diagnose
 from harness.hang.model import Process
 from harness.hang.readers.identity import name_all
@@ -58,15 +58,22 @@ def test_bare_addresses_are_left_out_unless_there_is_nothing_else(capsys: pytest
         ("block_until_configuration_done pydevd.py:1699", "breakpoint debugpy/public_api.py:32"),
         ("_do_wait_suspend pydevd.py:2100", "trace_dispatch _pydevd_bundle/pydevd_frame.py:5"),
         ("wait_for_client debugpy/server/api.py:9", "wait_for_client debugpy/public_api.py:3"),
-        ("cmdloop cmd.py:126", "interaction pdb.py:380", "user_line pdb.py:301"),
+        (
+            "wait threading.py:331",
+            "block_until_configuration_done pydevd.py:981",
+            "wait_for_client debugpy/server/api.py:9",
+        ),
+        ("cmdloop cmd.py:126", "interaction pdb.py:380", "user_line pdb.py:301", "dispatch_line bdb.py:114"),
     ],
 )
 def test_who_stands_at_a_breakpoint_is_named_with_its_line(frames: tuple[str, ...]) -> None:
-    at = process(thread(*frames, "score jobs/ray_break.py:7"), id="worker:918", role="worker")
+    at = process(
+        thread(*frames, "score jobs/train_pdb.py:7", "run debugpy/server/cli.py:3"), id="worker:918", role="worker"
+    )
     waits = process(thread("get_objects ray/_private/worker.py:949", "main train.py:3"), id="driver", role="driver")
     verdict = diagnose(dump(waits, at))
-    assert verdict.next[0].startswith("make breakpoints")
-    assert verdict.evidence[0] == ("At a breakpoint, until a debugger lets them go on: worker:918 at ray_break.py:7.")
+    assert verdict.next[0].startswith("type `c`" if "pdb.py" in frames[1] else "make breakpoints")
+    assert verdict.evidence[0] == ("At a breakpoint, until somebody lets them go on: worker:918 at train_pdb.py:7.")
 
 
 def test_a_debuggers_helper_thread_is_no_breakpoint() -> None:
@@ -147,3 +154,14 @@ def test_what_is_paused_alone_is_let_go_on_and_not_doctored() -> None:
     paused = {"one": "it is paused: docker unpause one"}
     assert NobodyAnswered.of("", paused).mend == "docker unpause one"
     assert "doctor" in NobodyAnswered.of("", {**paused, "two": "it has ended, with exit code 1"}).mend
+
+
+def test_candidates_stand_on_lines_of_their_own_and_say_how_many_more() -> None:
+    others = [f"python job{number}.py" for number in range(9)]
+    error = NothingToSample.of("", [*others, others[0]])
+    assert error.consequence.splitlines()[1:] == [
+        *(f"  python job{number}.py" for number in range(6)),
+        "  and 3 more: ps -eo pid,args",
+    ]
+    assert "more" not in NothingToSample.of("", others[:6]).consequence
+    assert NothingToSample.of("MATCH=x", []).consequence == "There is nothing to sample."

@@ -20,7 +20,7 @@ from harness.settings import load_settings
 
 
 def _seen(pid: int, *arguments: str) -> Seen:
-    stat: Any = SimpleNamespace(pid=pid, ppid=1, is_zombie=False, name="python")
+    stat: Any = SimpleNamespace(pid=pid, ppid=1, is_zombie=False, name="python", start_ticks=pid)
     return Seen(stat, list(arguments), python=True)
 
 
@@ -88,3 +88,13 @@ def test_where_not_all_could_be_asked_nobody_is_blamed_for_it() -> None:
     assert (error.exit_code, NothingToSample.of("PIDS=7", []).exit_code) == (3, 2)
     assert "PIDS=7" in error.what
     assert error.consequence == "trainer-0 couldn't be asked: the connection to Docker broke"
+
+
+def test_who_was_left_out_is_named_with_ones_own_and_the_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.processes.sampling.facts.pid_namespace", lambda *_: 0)
+    monkeypatch.setattr("harness.processes.sampling.facts.environ", lambda _: {})
+    monkeypatch.setattr("harness.processes.sampling.facts.libraries", lambda _: frozenset())
+    monkeypatch.setattr(finding, "_of_another", lambda pid: pid == 30)
+    seen = {pid: _seen(pid, "python", f"job{pid}.py") for pid in (10, 20, 30)}
+    _, left_out = finding._choose(SampleRequest(), seen, set())
+    assert left_out == ["python job20.py", "python job10.py", "python job30.py"]
