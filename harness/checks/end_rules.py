@@ -141,7 +141,8 @@ def _cut(run: Gathered) -> Finding:
     if tried is not None:
         count, first = tried
         detail += f"; {count} of {made} calls failed alike: {both.call_problem(first)}"
-        mend = both.ENDLESS_TRIES
+        known = known_errors.refused(both.call_problem(first), first.status == 404)
+        mend = "\n".join(filter(None, [known, both.ENDLESS_TRIES]))
     if under_way:
         detail += f"; {len(under_way)} call{'s' if len(under_way) > 1 else ''} to the model under way"
     if run.trace.cut_during == "run" and run.trace.ended_by == "kill":

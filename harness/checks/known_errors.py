@@ -27,9 +27,14 @@ def mend(raised: dict[str, Any], agent: AgentSource) -> str:
         return f"AGENT={_as_module(agent.given)}   # as a module of its package; by its file alone it has no package"
     if _COROUTINE.search(message):
         return "await the call: what an async function returns is a coroutine until it is awaited"
+    return refused(message, kind == "NotFoundError")
+
+
+def refused(message: str, not_found: bool) -> str:
+    """Advice on what a server answers to a call; "" where none is known."""
     if _TOO_LONG.search(message):
         return "make up CONTEXT=8192   # a longer context for the stack's server; or a shorter prompt"
-    if kind == "NotFoundError" and _NO_MODEL.search(message):
+    if not_found and _NO_MODEL.search(message):
         return 'model=os.environ["OPENAI_MODEL"]   # the name under which the server that run() is given has its model'
     return ""
 

@@ -10,6 +10,7 @@ from harness.checks.both import NOT_KEPT
 from harness.checks.findings import Finding, Place, Status
 from harness.checks.gather import Gathered
 
+AWAIT = "return await …   # what an async function returns is a coroutine until it is awaited"
 POISON = "One such reward makes the advantages of its whole group NaN, and with them the update."
 
 
@@ -54,6 +55,8 @@ def judge_reward(given: Reward, ids: set[str]) -> tuple[Status, str, str, str]:
         return "pass", f"{whole.shown} ({whole.type})", "", ""
     if whole.type == "NoneType":
         return "fail", "run returned nothing (None)", NOT_KEPT, "return a float on every path through run"
+    if whole.type == "coroutine":
+        return "fail", "a coroutine, which nobody has awaited, is not a reward", NOT_KEPT, AWAIT
     if whole.finite is not None:
         return "fail", f"{whole.shown} is {_an(whole.type)}, not a float", NOT_KEPT, "return float(reward)"
     return (

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from harness.checks import both, stage3_ends
 from harness.checks import stage3_left as left_over
 from harness.checks.findings import Finding
-from harness.checks.reward_rules import POISON
+from harness.checks.reward_rules import AWAIT, POISON
 from harness.checks.stage3_data import RunRow
 from harness.checks.stage3_ends import Case, Rule, place_of
 from harness.openai_api.simulated.faults import KINDS
@@ -98,7 +98,7 @@ def rewards(case: Case) -> Iterable[Finding]:
             detail=f"{shown}; {len(wrong)} are of a type that is dropped, for example run {first.run} "
             f"(sample of line {first.line}): {first.reward_shown}",
             consequence=both.NOT_KEPT,
-            mend="return float(reward), on every path through run",
+            mend=AWAIT if first.reward_type == "coroutine" else "return float(reward), on every path through run",
             facts=facts,
         )
     elif keyed:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from harness import console
+from harness.cli.hang_steps import with_server
 from harness.cli.next_steps import as_typed_here
 from harness.cli.options import json_option
 from harness.errors import DrydockError, UsageError
@@ -48,7 +49,7 @@ def command(ctx: click.Context, /, path: str, everything: bool, **flags: Any) ->
     # A dump of containers is about these, and so is what comes next.
     places = list(dict.fromkeys(process.container for process in dump.processes if process.id))
     whom = {"containers": ",".join(places)} if places and all(places) else {}
-    verdict.next = [as_typed_here(step, whom) for step in verdict.next]
+    verdict.next = [as_typed_here(with_server(step, dump.processes), whom) for step in verdict.next]
     redactor = Redactor(secrets_of(dict(os.environ)))
     answer = verdict.as_dict()
     folder, problem = None, None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from harness.cli.next_steps import as_typed_here, assigned, through_make, typed
+from harness.hang.model import Process
 from harness.processes.gdb import why_not
 from harness.processes.sampling.dumper import find_py_spy
 from harness.processes.sampling.facts import host
@@ -34,7 +35,7 @@ def fitting(
         everything: all of Python's processes were asked for.
         tasks_work: whether await chains can be had of one of them; looked at where a step asks for these.
     """
-    steps = [_with_server(step, entries) for step in steps]
+    steps = [with_server(step, entries) for step in steps]
     repeated = typed(settings, TARGETS)
     if everything and not repeated and through_make():
         repeated = {"match": "."}  # a flag can't be typed after make
@@ -69,12 +70,15 @@ def where_values_are(folder: str, entries: Sequence[ProcessEntry], laggards: Seq
     return f'values of local variables: "locals" of each frame, python3 -m json.tool {folder}/{file} | less +/locals'
 
 
-def _with_server(step: str, entries: Sequence[ProcessEntry]) -> str:
+def with_server(step: str, processes: Iterable[ProcessEntry | Process]) -> str:
     """A step with the address of the one server of a dump; where there is none, or several, it says what is meant."""
     if "SERVER" not in step:
         return step
-    ports = {found[1] for one in entries if one.role == "server" and (found := _PORT.search(one.command))}
-    if len(ports) == 1:
+    servers = [one for one in processes if one.role == "server"]
+    # A container's port needn't be one of this machine, and another machine's isn't.
+    away = any(one.container or (one.host and one.host != host()) for one in servers)
+    ports = {found[1] for one in servers if (found := _PORT.search(one.command))}
+    if len(ports) == 1 and not away:
         return step.replace("SERVER", f"127.0.0.1:{ports.pop()}")
     return f"{step}   # SERVER: host:port of the client's base_url"
 

@@ -198,6 +198,7 @@ def test_a_loop_that_tries_the_same_again_says_what_it_gets() -> None:
     run.calls = [refused] * 778 + [call(status=None, reply=None, failure="the run was cut", abandoned=True)]
     finding = judge(run)["run.never-ends"]
     assert "778 of 779 calls failed alike: HTTP 404 for /v1/chat/completions: model m is not found" in finding.detail
+    assert "OPENAI_MODEL" in finding.mend.splitlines()[0]
     assert "attempt" in finding.mend
 
 
@@ -208,6 +209,20 @@ def test_a_few_failures_of_many_calls_are_no_endless_tries() -> None:
     assert "alike" not in judge(run)["run.never-ends"].detail
     run.calls = [refused] * 3
     assert "alike" not in judge(run)["run.never-ends"].detail
+
+
+def test_a_coroutine_is_to_be_awaited_and_not_made_a_float() -> None:
+    async def judged() -> float:
+        return 1.0
+
+    left = judged()
+    try:
+        finding = judge(returning(left))["run.reward"]
+    finally:
+        left.close()
+    assert finding.status == "fail"
+    assert "await" in finding.mend
+    assert "float" not in finding.mend
 
 
 def test_a_tool_call_is_an_answer() -> None:

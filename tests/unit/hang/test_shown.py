@@ -138,7 +138,8 @@ def test_a_servers_address_is_filled_in() -> None:
     one = entry(role="server", command="python -m vllm.entrypoints.openai.api_server --port 8123")
     assert fitting([step], load_settings({}), [one]) == ["curl -m 5 http://127.0.0.1:8123/health"]
     other = entry(role="server", command="python -m sglang.launch_server --port=9000")
-    for entries in ([one, other], [entry()], []):
+    inside = entry(role="server", command=one.command, container="inference")
+    for entries in ([one, other], [inside], [entry()], []):
         assert "SERVER: host:port" in fitting([step], load_settings({}), entries)[0]
 
 
