@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import fnmatch
 import re
 import socket
@@ -33,6 +34,8 @@ ROLE = "probe"
 # The host's loopback relay: no process of the system, only bytes pass through it.
 _NOT_MEANT = ("host-relay",)
 _STDOUT = 1
+# So many names are told where one has to be chosen.
+_FEW = 8
 
 
 class ContainerWay:
@@ -145,14 +148,25 @@ def choose(there: Sequence[Container], wanted: Sequence[str]) -> list[Container]
     for name in wanted:
         found = [one for one in there if _called(one, name)]
         if not found:
-            names = ", ".join(one.name for one in there if one.status != "exited") or "none"
             raise BadSetting(
                 f"CONTAINERS={name}: no container has this name.",
                 consequence="Nothing was sampled.",
-                mend=f"docker ps   # those that run: {names[:300]}",
+                mend=_those_that_run(there, name),
             )
         chosen |= {one.id: one for one in found}
     return list(chosen.values())
+
+
+def _those_that_run(there: Sequence[Container], wanted: str) -> str:
+    """Which containers could be meant, the likest name first; Drydock's own helpers are nobody's system."""
+    names = [one.name for one in there if one.status != "exited" and not one.name.endswith("-sampler")]
+    if not names:
+        return "docker ps -a   # none runs"
+    names.sort(key=lambda name: -difflib.SequenceMatcher(None, name, wanted).ratio())
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    step = f"docker ps   # those that run: {', '.join(names[:_FEW])}{more}"
+    near = difflib.get_close_matches(wanted, names, 1)
+    return f"make hang-dump CONTAINERS={near[0]}   # is that meant?\n{step}" if near else step
 
 
 def _called(container: Container, name: str) -> bool:

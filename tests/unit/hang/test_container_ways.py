@@ -88,3 +88,18 @@ def test_when_nothing_can_be_read_the_settings_to_look_at_are_named() -> None:
     assert "docker inspect" in note
     assert "{{.SecurityOptions}}" in note
     assert named(NodeAnswer(processes=[denied, fine]), "box", SampleRequest()).notes == []
+
+
+def test_among_many_the_likest_name_comes_first_and_the_rest_is_counted() -> None:
+    there = [
+        *(container(f"bench-machine{number}") for number in range(12)),
+        container("train-0"),
+        container("dev-sampler"),
+    ]
+    with pytest.raises(BadSetting) as error:
+        choose(there, ["trian-0"])
+    near, listed = error.value.mend.splitlines()
+    assert near.startswith("make hang-dump CONTAINERS=train-0 ")
+    assert listed.startswith("docker ps   # those that run: train-0, ")
+    assert listed.endswith(" and 5 more")
+    assert "sampler" not in listed
