@@ -164,10 +164,9 @@ async def _run(job: Mapping[str, Any], agent: Any, channel: Channel, running: Ru
             reward=rewards.describe(value).as_dict(),
         )
     except BaseException as error:  # noqa: BLE001  # whatever the agent raises is the result
-        say_raised(channel, error, during="run", seconds=time.monotonic() - started)
+        say_raised(channel, error, during="run", seconds=time.monotonic() - started, data=run["data"])
     finally:
-        others = [task for task in asyncio.all_tasks() if task is not running.task]
-        left = [task.get_name() for task in others if not holdings.is_cleaning(task)]
+        left = holdings.named_tasks({running.task})
         closed = bool(client is not None and client.is_closed)
         watch.stop()
         # Where a debugger has stopped the run, it says nothing of the agent.
@@ -301,10 +300,17 @@ def _tell_of_exit(channel: Channel) -> None:
     os._exit = told_exit  # type: ignore[assignment]
 
 
-def say_raised(channel: Channel, error: BaseException, *, during: str, seconds: float = 0.0) -> None:
-    """Say what an agent's code raised."""
+def say_raised(channel: Channel, error: BaseException, *, during: str, seconds: float = 0.0, data: Any = None) -> None:
+    """Say what an agent's code raised.
+
+    Args:
+        data: the run's sample: where it lacks the key that was looked for, those that it has are said.
+    """
+    has = {}
+    if isinstance(error, KeyError) and isinstance(data, dict) and error.args and error.args[0] not in data:
+        has = {"sample_keys": [str(key) for key in data][:20]}
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    channel.say("raised", during=during, seconds=seconds, **described(error), traceback=trace[-20000:])
+    channel.say("raised", during=during, seconds=seconds, **described(error), **has, traceback=trace[-20000:])
 
 
 def described(error: BaseException) -> dict[str, Any]:

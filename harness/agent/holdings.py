@@ -32,7 +32,7 @@ def count(ours: set[Any], *, clients: int) -> dict[str, Any]:
         "descriptors": descriptors,
         "sockets": sockets,
         "threads": _threads(),
-        "tasks": _tasks(ours),
+        "tasks": named_tasks(ours),
         "clients": clients,
     }
 
@@ -58,7 +58,7 @@ def _threads() -> list[str]:
     ]
 
 
-def _tasks(ours: set[Any]) -> list[str]:
+def named_tasks(ours: set[Any]) -> list[str]:
     """The agent's tasks that are not done, each with the user's line at which it waits."""
     left = [task for task in asyncio.all_tasks() if task not in ours and not is_cleaning(task)]
     named = []

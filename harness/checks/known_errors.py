@@ -36,7 +36,15 @@ def refused(message: str, not_found: bool) -> str:
         return "make up CONTEXT=8192   # a longer context for the stack's server; or a shorter prompt"
     if not_found and _NO_MODEL.search(message):
         return 'model=os.environ["OPENAI_MODEL"]   # the name under which the server that run() is given has its model'
+    if kind == "KeyError" and (keys := raised.get("sample_keys")) and _from_the_sample(raised):
+        return f"use the keys that the sample has: {', '.join(keys)}   # or data that has {message}"
     return ""
+
+
+def _from_the_sample(raised: dict[str, Any]) -> bool:
+    """Whether the line that raised looks the key up by name; another's dictionary may lack it as well."""
+    source = raised["frames"][-1].get("source", "") if raised.get("frames") else ""
+    return raised["message"].strip("'\"") in source
 
 
 def _package(name: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.agent.frames import frame_at
 from harness.agent.source import AgentSource
-from harness.checks import both
+from harness.checks import both, known_errors
 from harness.checks.end_rules import loaded, process_ended, waiting_place
 from harness.checks.findings import Finding, Place
 from harness.checks.gather import Gathered
@@ -148,7 +148,7 @@ def runs_end(case: Case) -> Iterable[Finding]:
             facts={"returned": len(returned), **counted, "never began": never},
         )
     for number, (what, group) in enumerate(kinds[:KEPT_KINDS], start=1):
-        yield _failure(what, group, number, len(kinds))
+        yield _failure(what, group, number, len(kinds), case.agent)
 
 
 def _kinds(failed: Iterable[RunRow]) -> list[tuple[str, list[RunRow]]]:
@@ -160,7 +160,7 @@ def _kinds(failed: Iterable[RunRow]) -> list[tuple[str, list[RunRow]]]:
     return [(error, group) for (error, _, _, _), group in sorted(groups.items(), key=lambda item: -len(item[1]))]
 
 
-def _failure(error: str, group: Sequence[RunRow], number: int, kinds: int) -> Finding:
+def _failure(error: str, group: Sequence[RunRow], number: int, kinds: int, agent: AgentSource) -> Finding:
     first = group[0]
     exits = first.outcome == "exit"
     what = "sys.exit" if exits else error
@@ -175,6 +175,8 @@ def _failure(error: str, group: Sequence[RunRow], number: int, kinds: int) -> Fi
         consequence, mend = both.OUT_OF_DESCRIPTORS, both.MORE_DESCRIPTORS
     elif "closed" in first.message and "client" in first.message:
         consequence = "Some run closed the client that all runs share."
+    else:
+        mend = known_errors.mend({"type": error, "message": first.message}, agent)
     return Finding(
         id="load.failure" if number == 1 else f"load.failure.{number}",
         title=f"{len(group)} run{'s' if len(group) > 1 else ''} failed",

@@ -49,6 +49,16 @@ def test_what_is_known_has_its_advice(kind: str, message: str, words: str) -> No
     assert words in mend(kind, message)
 
 
+def test_a_key_that_the_sample_lacks_is_told_with_those_that_it_has() -> None:
+    raised = {
+        "type": "KeyError", "message": "'prompt'", "sample_keys": ["messages", "answer"],
+        "frames": [{"file": "mine.py", "line": 3, "function": "run", "source": 'text = data["prompt"]'}],
+    }  # fmt: skip
+    assert "the sample has: messages, answer " in known_errors.mend(raised, FILE)
+    raised["frames"] = [{"file": "lib.py", "line": 3, "function": "get", "source": "return table[name]"}]
+    assert known_errors.mend(raised, FILE) == ""
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
