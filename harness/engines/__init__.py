@@ -79,6 +79,7 @@ class InferenceEngine:
         title: what people call it.
         weights: the format that it reads.
         memory_gb: what it holds beside the weights.
+        context: tokens of a request where nobody says how many; 0: as many as the model can attend to.
     """
 
     name: str
@@ -88,6 +89,7 @@ class InferenceEngine:
     start: Start
     cpu: OnCpu | None = None
     gpu: OnGpu | None = None
+    context: int = 0
 
 
 def names(folder: Path = FOLDER) -> tuple[str, ...]:
@@ -136,7 +138,7 @@ def _engine(name: str, raw: dict[str, Any]) -> InferenceEngine:
         raise ValueError(f"weights: {raw['weights']} is neither gguf nor safetensors")
     if not cpu and not gpu:
         raise ValueError("neither `cpu` nor `gpu` says where it serves from")
-    if more := raw.keys() - {"title", "weights", "memory_gb", "start", "cpu", "gpu"}:
+    if more := raw.keys() - {"title", "weights", "memory_gb", "context", "start", "cpu", "gpu"}:
         raise ValueError(f"unknown: {', '.join(sorted(map(str, more)))}")
     return InferenceEngine(
         name=name,
@@ -152,6 +154,7 @@ def _engine(name: str, raw: dict[str, Any]) -> InferenceEngine:
         ),
         cpu=OnCpu(dict(cpu["image"]), float(cpu.get("disk_gb", 1.0))) if cpu else None,
         gpu=OnGpu(str(gpu["image"]), str(gpu["why"]), _words(gpu.get("flags", ()), OF_CARDS)) if gpu else None,
+        context=int(raw.get("context", 0)),
     )
 
 

@@ -70,7 +70,7 @@ def variables(
             "DRYDOCK_MODEL_TARGET": served.mount_target,
             "DRYDOCK_MODEL_PATH": served.container_path,
             "DRYDOCK_MODEL_NAMES": json.dumps(list(served.names)),
-            "DRYDOCK_CONTEXT": str(settings.context or ""),
+            "DRYDOCK_CONTEXT": str(settings.context or engines.load(settings.engine).context or ""),
             "DRYDOCK_THREADS": str(settings.threads or ""),
             "DRYDOCK_ENGINE_ARGS": settings.engine_args,
         }

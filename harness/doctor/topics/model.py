@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.filesize import decimal
 
+from harness import engines
 from harness.doctor.check import Check
 from harness.doctor.context import Context
 from harness.doctor.findings import Finding, bad, mended, note, of_error, ok, warn
@@ -261,8 +262,13 @@ def _files(context: Context) -> list[Finding]:
     return [
         *decide_files(facts),
         *decide_template(facts, settings.engine),
-        *decide_context(facts, settings.context),
+        *decide_context(facts, settings.context or _unasked(settings.engine, facts)),
     ]
+
+
+def _unasked(engine: str, facts: Facts) -> int:
+    """The context that an engine gives a request of its own accord; 0: the model's."""
+    return min(engines.load(engine).context, facts.context or 0)
 
 
 def _sums(context: Context) -> list[Finding]:

@@ -11,6 +11,7 @@ import pytest
 from harness.doctor.topics.model import (
     Facts,
     Sums,
+    _unasked,
     compare_sums,
     decide_context,
     decide_files,
@@ -137,3 +138,13 @@ def test_broken_off_downloads_are_seen_beside_the_blobs(cached: ModelFiles) -> N
     left = paths[0].resolve().parent / "abc.incomplete"
     left.write_bytes(b"12345")
     assert half_done(paths) == ((left, 5),)
+
+
+def test_the_context_of_an_engine_that_was_told_none_is_its_own() -> None:
+    """llama.cpp gives a request less than the model can attend to, unless somebody asks for more."""
+    assert _unasked("llamacpp", replace(FACTS, context=8192)) == 2048
+    assert _unasked("llamacpp", replace(FACTS, context=512)) == 512
+    assert _unasked("llamacpp", replace(FACTS, context=None)) == 0
+    assert _unasked("vllm", replace(FACTS, context=8192)) == 0
+    (said,) = decide_context(replace(FACTS, context=8192), _unasked("llamacpp", replace(FACTS, context=8192)))
+    assert said.text == "context: 2,048 of 8,192 tokens"
