@@ -27,6 +27,8 @@ def mend(raised: dict[str, Any], agent: AgentSource) -> str:
         return f"AGENT={_as_module(agent.given)}   # as a module of its package; by its file alone it has no package"
     if _COROUTINE.search(message):
         return "await the call: what an async function returns is a coroutine until it is awaited"
+    if kind == "KeyError" and (keys := raised.get("sample_keys")) and _from_the_sample(raised):
+        return f"use the keys that the sample has: {', '.join(keys)}   # or data that has {message}"
     return refused(message, kind == "NotFoundError")
 
 
@@ -36,8 +38,6 @@ def refused(message: str, not_found: bool) -> str:
         return "make up CONTEXT=8192   # a longer context for the stack's server; or a shorter prompt"
     if not_found and _NO_MODEL.search(message):
         return 'model=os.environ["OPENAI_MODEL"]   # the name under which the server that run() is given has its model'
-    if kind == "KeyError" and (keys := raised.get("sample_keys")) and _from_the_sample(raised):
-        return f"use the keys that the sample has: {', '.join(keys)}   # or data that has {message}"
     return ""
 
 
