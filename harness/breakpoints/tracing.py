@@ -177,6 +177,7 @@ def _no_such_line(request: trace.Request, result: trace.Result) -> NothingTraced
         ends = f", and ends at line {end}" if end and request.line > end else ""
         return NothingTraced(
             f"{files[0]} has no code at line {request.line}{ends}; nearest: {', '.join(map(str, sorted(near)))}.",
+            consequence="Nothing was traced. Lines outside of functions aren't among them: they have run already.",
             mend=f"make trace AT={request.file}:{near[0]}",
         )
     if result.refused:

@@ -198,6 +198,7 @@ def test_ctrl_c_switches_a_log_point_off(program: Program) -> None:
     ("settings", "code", "said"),
     [
         ({"AT": "program.py:4", "LOG": ""}, 1, "no code at line 4; nearest"),
+        ({"AT": "program.py:9999", "LOG": ""}, 1, "no code at line 9999, and ends at line"),
         ({"AT": "program.py", "LOG": ""}, 2, "is no place"),
         ({"AT": f"program.py:{LINE}", "LOG": "{reward"}, 2, "LOG can't be read"),
         ({"AT": f"program.py:{LINE}", "IF": "reward ="}, 2, "IF can't be read"),
