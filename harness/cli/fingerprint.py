@@ -53,12 +53,13 @@ def _line(value: dict[str, Any]) -> str:
     parts = []
     for name, inner in value.items():
         text = (
-            f"{len(inner)} files"
+            f"{len(inner)} file{'s' if len(inner) != 1 else ''}"
             if name == "files"
             else " ".join(inner)
             if isinstance(inner, list) and all(isinstance(item, str) for item in inner)
             else str(inner)
         )
-        if text not in ("", "None", "[]", "()"):
-            parts.append(f"{name} {text}")
-    return ", ".join(parts)
+        # What isn't there is no property of this machine.
+        if text not in ("", "None", "[]", "()", "False"):
+            parts.append(text if name == "files" else f"{name} {text}")
+    return ", ".join(parts) or "none"

@@ -59,7 +59,10 @@ def read(path: Path) -> dict[str, Any]:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise BadSetting(f"DIFF={path} can't be read: {error.strerror}.") from None
+        what = f"DIFF={path} can't be read: {error.strerror}."
+        raise BadSetting(
+            what, mend="make fingerprint JSON=1 > FILE   # writes one, on your colleague's machine"
+        ) from None
     except (ValueError, RecursionError):
         raise BadSetting(f"DIFF={path} is no JSON.", mend="make fingerprint JSON=1 > FILE   # writes one") from None
     if not isinstance(raw, dict) or "drydock" not in raw:
