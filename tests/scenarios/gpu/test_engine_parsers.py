@@ -43,7 +43,7 @@ print(parsed.tp_size, parsed.pp_size, parsed.dp_size, parsed.context_length)
 """
 # What importing sglang.srt.server_args takes, beside torch: seen with sglang 0.5.23.
 SGLANG_NEEDS = (
-    *("aiohttp", "anyio", "ipython", "msgspec", "orjson", "pillow", "psutil"),
+    *("aiohttp", "anyio", "ipython", "msgspec", "orjson", "packaging", "pillow", "psutil"),
     *("pybase64", "pydantic", "pyzmq", "requests", "starlette", "tqdm", "triton"),
 )
 SGLANG_VERSION = "0.5.23"
