@@ -19,6 +19,10 @@ DROPPED = "A framework drops the trajectory; training goes on without it."
 WAITED_FOR = "A rollout waits for it until a framework's own limit, an hour by default in AReaL."
 RETRIED = "A failed call is made again by the SDK or lost; either costs time in every run."
 
+# Tokens in which no answer fits.
+FEW_TOKENS = 8
+CUT = ("length", "max_tokens")
+
 # So many calls of a run that doesn't end are turns without an end, rather than one that waits.
 MANY_TURNS = 5
 ENDLESS_TURNS = "give the turns an end: for turn in range(max_turns)\nTIMEOUT=600   # if it is only slow"
@@ -54,6 +58,12 @@ def tried_again(calls: Sequence[Call]) -> tuple[int, Call] | None:
     (problem, count), *_ = Counter(call_problem(call) for call in failed).most_common(1)
     first = next(call for call in failed if call_problem(call) == problem)
     return (count, first) if count >= NEARLY_ALL * len(failed) else None
+
+
+def choked(longest: int) -> tuple[str, str]:
+    """What follows where every answer was cut after so few tokens, and what mends it."""
+    tokens = f"{longest} token{'' if longest == 1 else 's'}"
+    return f"No answer has more than {tokens}: the reward is on what nobody could say.", "raise max_tokens"
 
 
 def no_call(id_: str, hint: str = "") -> Finding:

@@ -21,9 +21,6 @@ from harness.checks.samples import DataSet
 from harness.openai_api.calls import Call
 from harness.places import shown
 
-# Tokens in which no answer fits.
-FEW = 8
-
 
 def data_lines(data: DataSet) -> Finding:
     """Whether every line of the data set is a sample."""
@@ -104,25 +101,27 @@ def answers(run: Gathered, agent: AgentSource) -> Finding | None:  # noqa: ARG00
         return None
     last = made[-1].reply
     assert last is not None
-    cut = [call for call in made if call.reply is not None and call.reply.finish_reason in ("length", "max_tokens")]
+    cut = [call for call in made if call.reply is not None and call.reply.finish_reason in both.CUT]
     text = last.text if last.text else ", ".join(f"{call.name}({call.arguments})" for call in last.tool_calls)
     empty = not text.strip()
     detail = f"“{' '.join(text.split())[:120]}”" if not empty else "the model's last answer is empty"
     if cut:
         detail += f" ({len(cut)} of {len(made)} cut at the token limit: what comes after it is not judged)"
     # Many a model of a first try never comes to an end by itself; but in so few tokens none can say a thing.
-    longest = max((call.reply.completion_tokens or FEW + 1 for call in made if call.reply is not None), default=0)
-    choked = len(cut) == len(made) and longest <= FEW and not empty
-    consequence = "A reward on an empty text teaches nothing." if empty else ""
-    if choked:
-        consequence = f"No answer has more than {longest} token{_s(longest)}: the reward is on what nobody could say."
+    longest = max(
+        (call.reply.completion_tokens or both.FEW_TOKENS + 1 for call in made if call.reply is not None), default=0
+    )
+    choked = len(cut) == len(made) and longest <= both.FEW_TOKENS and not empty
+    consequence, mend = both.choked(longest) if choked else ("", "")
+    if empty:
+        consequence = "A reward on an empty text teaches nothing."
     return Finding(
         id="run.answers",
         title="the model's answer",
         status="warn" if empty or choked else "pass",
         detail=detail,
         consequence=consequence,
-        mend="raise max_tokens" if choked else "",
+        mend=mend,
         facts={"cut_by_length": len(cut), "text": text[:2000]},
     )
 

@@ -75,6 +75,26 @@ def model_name(case: Case) -> Iterable[Finding]:
     )
 
 
+def answers(case: Case) -> Iterable[Finding]:
+    """How many answers were cut at the token limit; the simulated server says only as much as it is asked for."""
+    whole = [call for call in case.rows.calls if call.ok and call.finish_reason and not call.fault]
+    cut = [call for call in whole if call.finish_reason in both.CUT]
+    longest = max((call.completion_tokens or both.FEW_TOKENS + 1 for call in whole), default=0)
+    choked = bool(cut) and len(cut) == len(whole) and longest <= both.FEW_TOKENS
+    if not choked and (not cut or case.rows.data.asked.server == "simulated"):
+        return
+    consequence, mend = both.choked(longest) if choked else ("", "")
+    yield Finding(
+        id="load.answers",
+        title="the model's answers",
+        status="warn" if choked else "pass",
+        detail=f"{len(cut)} of {len(whole)} cut at the token limit: what comes after it is not judged",
+        consequence=consequence,
+        mend=mend,
+        facts={"cut_by_length": len(cut), "answers": len(whole)},
+    )
+
+
 def rewards(case: Case) -> Iterable[Finding]:
     """Rewards by type, and those that no framework keeps."""
     returned = [run for run in case.rows.runs if run.outcome == "returned"]
@@ -234,6 +254,7 @@ RULES: tuple[Rule, ...] = (
     stage3_ends.server_lives,
     calls,
     model_name,
+    answers,
     rewards,
     spread,
     shared_client,

@@ -8,7 +8,7 @@ import pytest
 
 from harness.agent import rewards as described
 from harness.checks import scaling, stage3_rows, stage3_rules
-from harness.checks.stage3_data import Asked
+from harness.checks.stage3_data import Asked, CallRow
 from harness.checks.stage3_ends import Case, process_lives, runs_end, server_lives
 from harness.checks.stage3_gather import Load
 from tests.support.load_data import load_data
@@ -134,3 +134,33 @@ def test_an_agent_that_meets_faults_is_held_against_no_rate() -> None:
     verdict = scaling.judge(rows, bare_rate=1e6)
     assert verdict.kind == "undecided"
     assert "fail" in verdict.reason
+
+
+def answered(*answers: tuple[str, int], server: str = "running", fault: str = "") -> list[tuple[str, str]]:
+    """Status and detail of what is said of answers, each with its reason to end and its tokens."""
+    data, _, _ = load_data(4)
+    made = tuple(
+        CallRow(
+            run=number, number=1, path="/v1/chat/completions", started=0.0, ended=1.0, status=200,
+            finish_reason=reason, completion_tokens=tokens, fault=fault,
+        )
+        for number, (reason, tokens) in enumerate(answers)
+    )  # fmt: skip
+    asked = data.asked.model_copy(update={"server": server})
+    rows = stage3_rows.Rows((), made, (), data.model_copy(update={"asked": asked}))
+    case = Case(Load(held=[{}, {}]), rows, None)  # type: ignore[arg-type]
+    return [(one.status, one.detail.partition(":")[0]) for one in stage3_rules.answers(case)]
+
+
+def test_answers_that_are_all_cut_after_a_word_warn() -> None:
+    said = [("warn", "2 of 2 cut at the token limit")]
+    assert answered(("length", 1), ("length", 2)) == said
+    assert answered(("length", 1), ("length", 2), server="simulated") == said
+
+
+def test_answers_that_are_long_or_whole_or_cut_on_purpose_dont() -> None:
+    assert answered(("length", 16), ("stop", 2)) == [("pass", "1 of 2 cut at the token limit")]
+    assert answered(("length", 16), ("length", 16), server="simulated") == []
+    assert answered(("stop", 1), ("stop", 2)) == []
+    assert answered(("length", 1), fault="length") == []
+    assert answered() == []
