@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,16 +14,18 @@ from harness.cli.options import json_option
 from harness.processes.detach import Report, in_background
 from harness.processes.record import RunRecord
 from harness.processes.redact import secret_values
-from harness.processes.supervise import Plan, check_command, supervise
+from harness.processes.running import read_run
+from harness.processes.supervise import STDERR, Plan, check_command, supervise
 from harness.runs import Redactor, RunFolder, shown
 from harness.settings import Settings, load_settings
 
 LOG = "supervisor.log"
+_AT_ONCE, _LAST_LINES = 1.0, 5
 
 
 @click.command("supervise", hidden=True)
 @click.option("--cmd", help="The command, as you would type it in a shell.")
-@click.option("--background/--foreground", default=None, help="Return at once and leave the command running.")
+@click.option("--background/--foreground", default=None, help="Return and leave the command running.")
 @click.option("--grace", type=float, help="Seconds that processes may go on after the command itself has ended.")
 @json_option
 def command(cmd: str | None, background: bool | None, grace: float | None, json_output: bool | None) -> int:
@@ -35,8 +38,7 @@ def command(cmd: str | None, background: bool | None, grace: float | None, json_
     console.to_stderr()
     folder = RunFolder.create(settings.runs_dir, "run", Redactor(secret_values(os.environ)))
     if settings.background:
-        _begin_in_background(settings, folder)
-        return 0
+        return _begin_in_background(settings, folder)
     with folder:
         record = supervise(_plan(settings, folder))
     if settings.json_output:
@@ -46,7 +48,7 @@ def command(cmd: str | None, background: bool | None, grace: float | None, json_
     return 1 if record.status is None else record.status
 
 
-def _begin_in_background(settings: Settings, folder: RunFolder) -> None:
+def _begin_in_background(settings: Settings, folder: RunFolder) -> int:
     def live(report: Report) -> None:
         with folder:
             supervise(replace(_plan(settings, folder), started=lambda record: report(record.model_dump_json())))
@@ -56,6 +58,24 @@ def _begin_in_background(settings: Settings, folder: RunFolder) -> None:
         console.emit_json(record.model_dump(mode="json"))
     console.ok(f"runs in the background as process {record.pid}; its output and result: {shown(folder.path)}")
     console.mend(f"make run CMD='kill {record.pid}'   # ends it")
+    ended = _ended_at_once(folder.path)
+    if ended is None or ended.status == 0:
+        return 0
+    _show_end(ended, folder.path)
+    for line in (folder.path / STDERR).read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]:
+        console.line(f"    {line}")
+    return 1 if ended.status is None else ended.status
+
+
+def _ended_at_once(folder: Path) -> RunRecord | None:
+    """The record of a command that is over within a second, as with a name mistyped; None where it goes on."""
+    until = time.monotonic() + _AT_ONCE
+    while time.monotonic() < until:
+        state = read_run(folder)
+        if state.state == "ended":
+            return state.record
+        time.sleep(0.05)
+    return None
 
 
 def _plan(settings: Settings, folder: RunFolder) -> Plan:

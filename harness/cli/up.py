@@ -32,10 +32,12 @@ def command(**flags: Any) -> None:
         console.to_stderr()
     for text in notes(settings):
         console.note(text)
-    for name, value in gone_back(settings).items():
-        console.warn(f"{name} goes back to its default; the last up had {name}={value}")
-        console.mend(f"make up {name}={shlex.quote(value)}   # or a line in drydock.env, to keep it")
+    back = gone_back(settings)
     result = up(settings)
+    # Once it is so: of an `up` that was refused nothing went back.
+    for name, value in back.items():
+        console.warn(f"{name} went back to its default; the up before had {name}={value}")
+        console.mend(f"make up {name}={shlex.quote(value)}   # or a line in drydock.env, to keep it")
     silent = external.silence(result.plan) if result.plan.external else ""
     if silent:
         console.warn(f"your own server can't be used as it is: {silent}")

@@ -228,6 +228,14 @@ def test_in_the_background_it_goes_on_without_its_caller(supervised: Start, gate
     wait_for("the supervisor's own log to be gone", lambda: not (run.folder / "supervisor.log").exists())
 
 
+def test_what_ends_at_once_in_the_background_is_told(supervised: Start) -> None:
+    run = supervised("echo begun; no-such-program --flag", "--background")
+    code, _, err = run.end()
+    assert code == 127
+    assert "✗ ended with 127" in err
+    assert "no-such-program" in err.partition("ended with 127")[2]
+
+
 def test_the_background_reads_no_input(supervised: Start) -> None:
     run = supervised("cat; echo end of input", "--background", "--json", stdin=subprocess.PIPE)
     assert json.loads(run.end()[1])["state"] == "running"
