@@ -6,6 +6,7 @@ a call that blocks behind a library, an attribute that a helper sets.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,13 @@ from harness.checks.scaling import is_machinery
 # Seconds at one line, within callbacks that hold the loop up, from which it is told: asleep in a system call, and
 # computing. What happens once, at first use, takes some tenths of a second.
 BLOCKS, COMPUTES = 0.1, 1.0
+
+# What has nothing to wait for: asleep in there is a thread that waits for the interpreter's lock, or for a page of a
+# program that another has pushed out of memory.
+_MODULES = frozenset(
+    {"typing.py", "typing_extensions.py", "inspect.py", "functools.py", "dataclasses.py", "copy.py", "enum.py"}
+)
+_PACKAGES = re.compile(r"/(?:json|re)/\w+\.py$|/pydantic/")
 
 # Where the standard library forks and waits until the child runs its own program.
 _STARTS = frozenset({("subprocess.py", "_execute_child"), ("popen_fork.py", "_launch"), ("util.py", "spawnv_passfds")})
@@ -39,7 +47,8 @@ def _stalls(stalls: list[dict[str, Any]], program: Program | None) -> Iterator[F
         lines: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
         for stall in stalls:
             own = [frame for frame in stall["frames"] if frame["own"]]
-            if stall["waiting"] is not waiting or not _is_the_agents(stall["frames"], program):
+            sleeps = stall["waiting"] and not _only_computes(stall["frames"][-1])
+            if sleeps is not waiting or not _is_the_agents(stall["frames"], program):
                 continue
             # What an SDK computes for a call, most of it at its first use, is the same for anybody.
             if waiting or not is_machinery(frame["file"] for frame in stall["frames"] if not frame["own"]):
@@ -72,6 +81,12 @@ def _is_the_agents(frames: list[dict[str, Any]], program: Program | None) -> boo
     if not own or any("importlib" in frame["file"] for frame in frames) or _starts_a_process(frames[-1]):
         return False
     return program is None or not program.ignores_where(BLOCKING_CALL.code, own[-1]["file"], own[-1]["line"])
+
+
+def _only_computes(frame: dict[str, Any]) -> bool:
+    """Whether a frame is of a module without any call that blocks."""
+    file = frame["file"]
+    return not frame["own"] and (file.rpartition("/")[2] in _MODULES or bool(_PACKAGES.search(file)))
 
 
 def _starts_a_process(frame: dict[str, Any]) -> bool:

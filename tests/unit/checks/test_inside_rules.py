@@ -48,9 +48,23 @@ def test_a_blocked_event_loop_is_named_with_the_users_line(one: dict[str, Any], 
         stall(0.3, LIBRARY),
         stall(3.0, frame("run", 5), frame("parse", 9, own=False, file="/lib/openai/_models.py"), waiting=False),
         stall(2.0, frame("run", 5), frame("_load", 1, own=False, file="<frozen importlib._bootstrap>"), waiting=False),
+        stall(
+            0.3,
+            frame("run", 5),
+            frame("create", 9, own=False, file="/lib/openai/resources/chat.py"),
+            frame("get_type_hints", 2, own=False, file="/lib/python3.11/typing.py"),
+        ),
         stall(0.4, frame("run", 5), frame("_execute_child", 1, own=False, file="/lib/python3.11/subprocess.py")),
     ],
-    ids=["short", "computes a little", "nobody of the user's", "an SDK's first call", "imports", "a child starts"],
+    ids=[
+        "short",
+        "computes a little",
+        "nobody of the user's",
+        "an SDK's first call",
+        "imports",
+        "asleep for the interpreter's lock",
+        "a child starts",
+    ],
 )
 def test_what_is_not_surely_the_agents_is_not_told(one: dict[str, Any]) -> None:
     assert inside_rules.judge(seen(one), None) == []
